@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, NamedTuple, Pattern
+from typing import Any, Iterable, NamedTuple, Pattern, Sequence
 
+from .messages import GPU_NOT_READY, REFUSED_CALLS, Message, completion, message
 from .output_text import quoted
 from .problem import Problem, problem_of
 
@@ -22,16 +23,9 @@ _VERSION = re.compile(r"NCCL version (\d[\d.]{0,20}\+cuda[\d.]{1,20})", re.ASCII
 # Sockets have the same line for each of their interfaces; no card reaches GPU memory with them.
 _DISABLED = re.compile(r"(?<!NET/Socket : )GPU Direct RDMA Disabled for HCA \d{1,4} '([\w.-]{1,60})'", re.ASCII)
 _WARNING = re.compile(r"NCCL WARN (.{1,1000})")
+_FAILURE = re.compile(r"fail|error|could ?not|unable|no space", re.IGNORECASE)
+_FLUSHED = 5
 _COMPLETION = re.compile(r"Got completion .{0,300}?(?:with error |status=)(?:[A-Z_]{1,40}\()?(\d{1,3})", re.IGNORECASE)
-
-
-class Message(NamedTuple):
-    """One kind of error; after one that ``ends`` no row is to be expected."""
-
-    pattern: Pattern[str]
-    cause: str
-    next_step: str
-    ends: bool = True
 
 
 class Errors(NamedTuple):
@@ -41,95 +35,130 @@ class Errors(NamedTuple):
     ended: bool
 
 
-def _message(pattern: str, cause: str, next_step: str, ends: bool = True) -> Message:
-    return Message(re.compile(pattern, re.IGNORECASE), cause, next_step, ends)
-
-
-_STATES = {
-    4: (
-        "local protection error: ACS or the IOMMU is between NIC and GPU",
-        "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1)",
-    ),
-    5: ("the queue was flushed after an earlier error", "look for the first error, mostly on another rank"),
-    12: (
-        "no acknowledgement came (transport retry exceeded)",
-        "check the GID index of every host, UDP port 4791 in firewalls, the path's MTU, and PFC or ECN of the fabric",
-    ),
-}
-_NO_DEVICE = _message(
+_NO_DEVICE = message(
     r"NET/IB ?: No device found",
     "NCCL saw no RDMA device: none in the pod, none that the image's rdma-core knows, or NCCL_IB_HCA names none",
     "compare NCCL_IB_HCA with the devices under /sys/class/infiniband, and check the pod's RDMA resource; where "
     "ibv_devices lists none of them, the image's rdma-core is too old for the card or the node's driver",
-    ends=False,  # NCCL goes over sockets then
+    ends_run=False,  # NCCL goes over sockets then
 )
-_TEST_ENDED = _message(
+# src/misc/ibvsymbols.cc; newer releases try two names, and print a line for each.
+_NO_LIBRARY = message(
+    r"Failed to open libibverbs|Count not open libibverbs\.so\.1",
+    "the image has no libibverbs, so NCCL can use no RDMA device",
+    "use an image with rdma-core: libibverbs1 and ibverbs-providers of Debian and Ubuntu, libibverbs of others",
+    ends_run=False,
+)
+_TEST_ENDED = message(
     r"Test (?:NCCL|CUDA) failure|Cuda failure|unhandled (?:system|cuda) error|NCCL failure",
     "the test ended with an error",
     "look at the NCCL WARN lines before it, and run with NCCL_DEBUG=INFO",
+    follows=2,
 )
 # Open MPI 5 calls itself prterun or PRTE, the releases before it mpirun or ORTE.
-_LAUNCHER_ENDED = _message(
+_LAUNCHER_ENDED = message(
     r"(?:mpirun|prterun) (?:noticed|detected|was unable)|(?:ORTE|PRTE) (?:was unable|does not|has lost)|srun: error",
     "the launcher ended the run, or did not start it",
     "look at the first failing rank",
+    follows=2,
 )
 _MESSAGES = (
     _NO_DEVICE,
-    _message(
+    _NO_LIBRARY,
+    message(
         r"Failed to initialize any NET plugin",
         "NCCL_NET allows no network that this host has",
         "leave NCCL_NET out, or give the pod the RDMA devices that it names",
     ),
-    _message(
+    message(
         r"Duplicate GPU detected",
         "two ranks were put on one GPU",
         "start as many ranks on each host as it has GPUs, or give each rank a GPU of its own (CUDA_VISIBLE_DEVICES)",
     ),
-    _message(
+    message(
         r"Mismatched NCCL version",
         "the ranks have different versions of NCCL: their images, or LD_LIBRARY_PATH, differ",
         "run the same image on every host",
     ),
-    _message(
+    # src/misc/shmutils.cc, which follows the first line with a second one; docs of troubleshooting, "Shared Memory".
+    message(
+        r"failed to extend /dev/shm/|/dev/shm/.{0,80}No space left",
+        "shared memory (/dev/shm) is too small: a container has 64 MiB unless its pod says otherwise",
+        "give the pod an emptyDir of medium Memory at /dev/shm, of 1 GiB or more",
+        about="shared memory",
+    ),
+    message(
+        r"shared memory (?:segment|file) /dev/shm/|Could not map /dev/shm/",
+        "the ranks of a host do not share /dev/shm, or may not write to it",
+        "give the pod an emptyDir of medium Memory at /dev/shm; the error that the line names tells more",
+        about="shared memory",
+    ),
+    # src/transport/net_ib.cc: since 2.26.2 a GID that is not mapped into a container is passed over.
+    message(
+        r"(?:read|open) failed in ncclIbRoceGetVersionNum",
+        "NCCL before 2.26 does not pass over the GIDs of a port that a pod cannot see (macvlan)",
+        "use NCCL 2.26 or newer, or set NCCL_IB_GID_INDEX to the pod's own RoCE v2 GID (gid_attrs/types of the port)",
+    ),
+    # src/transport/net_ib.cc; the kernel refuses a device of another network namespace (rdma system show: exclusive).
+    message(
+        r"Call to ibv_open_device failed|NET/IB ?: Unable to open device",
+        "the pod sees an RDMA device that it may not open: it was not given to it, or is in another network namespace",
+        "let the pod ask for the RDMA resource of the device plugin instead of mounting /dev/infiniband",
+        ends_run=False,
+    ),
+    *REFUSED_CALLS,
+    GPU_NOT_READY,
+    # CUDA's enum cudaError, 2, 35 and 803.
+    message(
+        r"cuda failure.{0,120}out of memory",
+        "the GPU has not enough free memory",
+        "look for other processes on it (nvidia-smi), and lower the largest size (-e)",
+    ),
+    message(
+        r"CUDA driver version is insufficient|unsupported display driver / cuda driver combination",
+        "the GPU's driver on the node does not fit the CUDA of the image",
+        "use an image with an older CUDA, or a newer driver",
+    ),
+    # src/misc/socket.cc and src/proxy.cc: other threads and ranks see connections end after the first error.
+    message(
+        r"^([\w-]{1,63})[\w.-]{0,190}:\d{1,8}:\d{1,8} .{0,120}Connection closed by remote peer \1[.<]",
+        "another process of the same host ended before",
+        "look for the first NCCL WARN of this host's ranks, and at the host: kernel log, memory, Xid errors",
+        follows=1,
+        about="closed",
+    ),
+    message(
         r"Connection closed by remote peer",
         "another rank, or its host, went down",
         "look at the log of that rank, and at its host: kernel log, memory, Xid errors",
+        follows=1,
+        about="closed",
     ),
-    # NVIDIA/nccl, issue 778.
-    _message(
-        r"ibv_reg_dmabuf_mr failed.{0,40}Operation not supported",
-        "the RDMA stack of the node, or rdma-core of the image, registers no DMA-BUF",
-        "take newer ones, or load nvidia-peermem and set NCCL_DMABUF_ENABLE=0",
+    message(
+        r"\] Failed to execute operation |Error encountered progressing operation|Socket recv failed while polling",
+        "another thread or rank of NCCL failed before",
+        "look for the first NCCL WARN of all ranks, and run with NCCL_DEBUG=INFO",
+        follows=1,
+        about="closed",
     ),
-    _message(
-        r"ibv_reg_\S{0,40} failed|Call to ibv_reg_\S{0,40}",
-        "memory could not be registered: the limit on locked memory, or no nvidia-peermem and no DMA-BUF",
-        "allow locked memory (IPC_LOCK in a pod), and load nvidia-peermem or use the open GPU modules",
-    ),
-    _message(
-        r"ibv_modify_qp failed|Call to ibv_modify_qp",
-        "the queue pairs did not connect: GID index, route or MTU",
-        "leave NCCL_IB_GID_INDEX to NCCL 2.21 or later, or give each host its own",
-    ),
-    _message(
+    message(
         r"Bootstrap ?: no socket interface found|No interface found|Call to connect .{0,80}failed|socketStartConnect",
         "the ranks do not reach each other over the network of NCCL_SOCKET_IFNAME",
         "name an interface that every rank has and that no firewall stands in",
     ),
-    _message(
+    message(
         r"Test timeout|Watchdog caught collective operation timeout",
         "the collective did not end in time",
         "look for a rank that failed or hangs, and run with NCCL_DEBUG=INFO",
     ),
     _TEST_ENDED,
     _LAUNCHER_ENDED,
-    _message(
+    message(
         r"^invalid (?:size specified|sizes) for '|^invalid option '",
         "the test did not take its arguments",
         "give -b and -e as sizes such as 8 and 16G, the smaller one first; an old nccl-tests has fewer options",
     ),
-    _message(
+    message(
         r"Invalid number of GPUs|command not found|error while loading shared libraries|executable file not found",
         "the test did not start",
         "check the number of GPUs asked for (-g) and that nccl-tests and NCCL are installed on every host",
@@ -137,7 +166,7 @@ _MESSAGES = (
 )
 _WORTH_A_LOOK = re.compile(
     r"fail|error|NET/IB|no .{0,12}interface|timeout|mpirun|prterun|orte|prte|srun|invalid|not found|call to|completion"
-    r"|socketStartConnect|NCCL WARN",
+    r"|socketStartConnect|NCCL WARN|not open",
     re.IGNORECASE,
 )
 
@@ -186,29 +215,30 @@ def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:
     """Return the errors that NCCL, the test or its launcher print, each kind once, those that end a run first.
 
     A run that stays on ``one_host`` needs no RDMA device; that NCCL found none is no error of it. That a test or its
-    launcher ended is left out where the reason stands before it; of a test it is told with NCCL's last warning.
+    launcher ended is left out where the reason stands before it; otherwise it is told with NCCL's first warning.
     """
-    found: dict[Message, Problem] = {}
-    warning = None
+    found: dict[str, tuple[Message, Problem]] = {}
+    warnings: list[str] = []
     for line in dict.fromkeys(lines):
         if not _WORTH_A_LOOK.search(line):
             continue
-        message = _message_of(line)
-        passed_over = message in found or len(found) >= _MOST_NAMES or (message is _NO_DEVICE and one_host)
-        if message is not None and not passed_over:
-            found[message] = _told(line, message, warning)
-        warning = _first(_WARNING, line) or warning
-    ends = [message for message in found if message.ends]
-    reasons = [message for message in ends if message not in (_TEST_ENDED, _LAUNCHER_ENDED)]
-    others = [message for message in found if not message.ends]
-    return Errors([found[message] for message in [*(reasons or ends), *others]], bool(ends))
+        kind = _message_of(line)
+        if kind is None:
+            warnings += filter(None, [_first(_WARNING, line)] if len(warnings) < _MOST_NAMES else [])
+        elif len(found) < _MOST_NAMES and not (one_host and kind in (_NO_DEVICE, _NO_LIBRARY)):
+            found.setdefault(kind.about, (kind, _told(line, kind, warnings)))
+    ends = [kind.follows for kind, _problem in found.values() if kind.ends_run]
+    reasons = [problem for kind, problem in found.values() if kind.ends_run and kind.follows == min(ends)]
+    return Errors([*reasons, *(problem for kind, problem in found.values() if not kind.ends_run)], bool(ends))
 
 
-def _told(line: str, message: Message, warning: str | None) -> Problem:
-    cause = message.cause
-    if message is _TEST_ENDED and warning:
-        cause = f"{cause}; NCCL's last warning: {quoted(warning)}"
-    return problem_of(quoted(line), cause, message.next_step)
+def _told(line: str, kind: Message, warnings: Sequence[str]) -> Problem:
+    """Return the problem of a line; for what follows an error, with the first warning that no message explains."""
+    cause = kind.cause
+    if kind.follows and warnings:
+        first = next((each for each in warnings if _FAILURE.search(each)), warnings[0])
+        cause = f"{cause}; NCCL's first warning: {quoted(first)}"
+    return problem_of(quoted(line), cause, kind.next_step)
 
 
 def _message_of(line: str) -> Message | None:
@@ -216,8 +246,7 @@ def _message_of(line: str) -> Message | None:
     state = _COMPLETION.search(line)
     if state:
         code = int(state[1])
-        other = (f"a transfer ended with completion state {code}", "look at the other ranks' logs")
-        return Message(_COMPLETION, *_STATES.get(code, other))
+        return Message(_COMPLETION, *completion(code), int(code == _FLUSHED), about=f"completion {code}")
     return next((each for each in _MESSAGES if each.pattern.search(line)), None)
 
 

@@ -10,44 +10,13 @@ output and standard error mix without a line end between them, so a message is l
 from __future__ import annotations
 
 import re
-from typing import Iterable, NamedTuple, Pattern
+from typing import Iterable
 
+from .messages import GPU_NOT_READY, REFUSED_CALLS, completion, message
 from .output_text import quoted
 from .problem import Problem
 
 MOST_PROBLEMS = 50
-
-
-class Message(NamedTuple):
-    """One kind of message. ``follows``: it only says that an earlier step failed, and is left out beside a cause."""
-
-    pattern: Pattern[str]
-    cause: str
-    next_step: str
-    follows: bool = False
-    ends_run: bool = True
-
-
-# Completion states of verbs (rdma-core, enum ibv_wc_status) that tell a cause.
-COMPLETION_STATES: dict[int, tuple[str, str]] = {
-    1: ("a message was longer than the receiver's buffer", "give both sides the same size (-s)"),
-    4: (
-        "local protection error: the device may not read or write this memory (with GPU memory: ACS or IOMMU)",
-        "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1) on the way between NIC and GPU",
-    ),
-    5: ("the queue was flushed after an earlier error", "look for the first error, mostly on the other side"),
-    9: ("the other side refused the request", "give both sides the same test, size and number of queue pairs"),
-    10: ("the other side's memory is not accessible", "look at the other side's output, and check ACS and the IOMMU"),
-    12: (
-        "no acknowledgement came (transport retry exceeded): packets are lost on the way",
-        "check UDP port 4791 in firewalls, the path's MTU, the GID index of both sides, and PFC or ECN of the fabric",
-    ),
-    13: ("the receiver was never ready (RNR retry exceeded)", "look at the other side's output: it stopped early"),
-}
-
-
-def _message(pattern: str, cause: str, next_step: str, follows: bool = False, ends_run: bool = True) -> Message:
-    return Message(re.compile(pattern, re.IGNORECASE), cause, next_step, follows, ends_run)
 
 
 # Standard error often follows a row without a line end between them.
@@ -56,137 +25,130 @@ _STATUS = re.compile(r"Failed status(?:\s{0,4}-?[^()\d]{0,60}\((\d{1,4})\)|\s{1,
 
 # In order: of a line's messages the first that matches counts.
 MESSAGES = (
-    _message(
+    message(
         r"Couldn't connect to \S{1,200}:\d",
         "nothing listens at the server's address yet, or a firewall or a wrong address is in between",
         "start the server side first, and check its address and the TCP port (-p, 18515 by default)",
     ),
-    _message(
+    message(
         r"(?:not known|temporary failure in name resolution|no address associated with hostname|gai_strerror)",
         "the server's name has no address here",
         "give the server's address instead of its name",
     ),
-    _message(
+    message(
         r"(?:Couldn't listen to port|bind\b.{0,40}Address already in use|Failed to bind socket)",
         "the TCP port of the test is taken, mostly by an older server side",
         "end the older server side or choose another port on both sides (-p)",
     ),
-    _message(
+    message(
         r"Couldn't read remote address|Couldn't read reports|Unable to read from socket|server closed",
         "the other side ended before the test did",
         "look at the other side's output: the cause is there",
     ),
-    _message(
+    message(
         r"IB device \S{1,80} not found|Did not detect devices|No IB devices found",
         "this side has no RDMA device of that name, or its libraries (rdma-core) are too old to know it",
         "name a device of this side (-d), and check that the driver is loaded and the device reaches the pod; where "
         "/sys/class/infiniband has it, use an image with an rdma-core as new as the card and the node's driver",
     ),
-    _message(
+    message(
         r"unrecognized option '?--use_(?:cuda|rocm|musa)|Unsupported memory type",
         "this build of perftest has no GPU support: those of the distributions are built without CUDA",
         "use an image whose perftest was built with CUDA (configure CUDA_H_PATH=...)",
     ),
-    _message(
+    message(
         r"unrecognized option|invalid option|option '[^']{0,60}' requires an argument|Invalid verbosity level",
         "this version of perftest does not know an option of the command",
         "compare the options with --help of the same version",
     ),
-    _message(
+    message(
         r"Port number \d{1,4} state is|Couldn't set the link layer|Port \d{1,4} is not active",
         "the port is not active",
         "bring the link up: cable, switch port, and on InfiniBand the subnet manager",
     ),
-    _message(
+    message(
         r"Found Incompatibility issue with GID types|GID types? mismatch",
         "the two sides use GIDs of different kinds",
         "give each side the index of its own RoCE v2 GID (-x); the index may differ between hosts",
     ),
-    _message(
-        r"Failed to modify QP",
-        "the queue pair did not connect: empty or wrong GID index, no route or neighbour, another MTU, or a link down",
-        "give each side the index of its own RoCE v2 GID (-x), then ping the peer through that interface at full size",
+    *REFUSED_CALLS,
+    GPU_NOT_READY,
+    # src/perftest_parameters.c: options are taken in their order.
+    message(
+        r"cannot be used without (?:CUDA|MUSA|ROCm|MLU|Neuron|OpenCL)",
+        "this option stands before the one that names the GPU, or without it: options are read in their order",
+        "put --use_cuda=N (or that of the other kind of GPU) before it, on both sides",
     ),
-    _message(
-        r"Couldn't allocate MR|failed to create mr\b|ibv_reg_(?:dmabuf_)?mr\S{0,40} failed|Couldn't register",
-        "memory could not be registered: the limit on locked memory, or GPU memory without nvidia-peermem or DMA-BUF",
-        "allow locked memory (IPC_LOCK in a pod, ulimit -l unlimited); for GPU memory load nvidia-peermem",
-    ),
-    _message(
-        r"Unable to create QP|Couldn't create (?:CQ|QP|rdma|a receiver)|failed to create (?:CQs?|QP)",
-        "the device gave no queue: its limits, or the limit on locked memory",
-        "allow locked memory (IPC_LOCK in a pod), lower -t and -q, and check the inline size (-I)",
-    ),
-    _message(
+    message(
         r"device\(s\) that support CUDA|No such device ID|cuInit\(0\) returned|Couldn't init GPU context",
         "no usable GPU is visible here",
         "give the pod a GPU and check nvidia-smi in it",
     ),
-    _message(
+    message(
         r"DMA-BUF is not supported on this GPU|cuMemGetHandleForAddressRange error",
         "the GPU's driver offers no DMA-BUF",
         "use the open GPU kernel modules, or load nvidia-peermem and leave out --use_cuda_dmabuf",
     ),
-    _message(
+    message(
         r"cuMemAlloc(?:Managed|Host)? error|cuCtx\w{1,30}\(\) error",
         "the GPU gave no memory",
         "free GPU memory or choose another GPU (--use_cuda=N)",
     ),
-    _message(
+    message(
         r"RDMA_CM_EVENT_(?:ADDR_ERROR|ROUTE_ERROR|UNREACHABLE|REJECTED|CONNECT_ERROR)"
         r"|rdma_resolve_(?:addr|route) failed|Failed to resolve RDMA CM|Failed to connect RDMA CM"
         r"|rdma_bind_addr failed|Function rdma_connect failed",
         "the RDMA connection manager did not reach the other side",
         "give the address of the RDMA interface, check the route to it, and start the server side with -R as well",
     ),
-    _message(
+    message(
         r"not compatible with versions older than|versions? mismatch|mismatch: local=",
         "the two sides are of versions or options that do not fit",
         "use the same perftest and the same options on both sides",
     ),
-    _message(
+    message(
         r"feature not available|connection (?:not|only) possible|not supported (?:on|by) this (?:device|machine)",
         "these options do not go together, or not with this device",
         "leave out the one that the message names",
     ),
-    _message(
+    message(
         r"command not found|executable file not found|not found in \$PATH|No such file or directory: ?.{0,60}ib_",
         "perftest is not installed here",
         "install the package perftest, or use an image that has it",
     ),
-    _message(
+    message(
         r"libcuda\.so\S{0,8}: cannot open shared object",
         "libcuda of the GPU's driver is not here: a container has it only where its runtime gave it a GPU",
         "give the pod a GPU, and the RuntimeClass of pods with one where the cluster has that (such as nvidia)",
     ),
-    _message(
+    message(
         r"Failed to get driver entry point",
         "the GPU's driver is older than the CUDA that perftest was built with",
         "use a perftest built with an older CUDA, or a newer driver",
     ),
-    _message(
+    message(
         r"error while loading shared libraries",
         "a library that perftest needs is missing",
         "install perftest with its libraries (libibverbs, librdmacm)",
     ),
-    _message(
+    message(
         r"BW result is below bw limit|Msg rate\s{1,4}is below msg_rate limit",
         "the rate is below the limit of the command (--limit_bw, --limit_msgrate)",
         "look at the rows: they are valid",
         ends_run=False,
     ),
-    _message(
+    message(
         r"Segmentation fault|core dumped|\bAborted\b|\bOOMKilled\b",
         "the program crashed",
         "try the newest perftest of the distribution, and look into the kernel's log",
     ),
-    _message(
+    message(
         r"Completion with error",
         "a transfer ended with an error",
         "look at the completion state",
-        follows=True,
+        follows=2,
     ),
-    _message(
+    message(
         r"Invalid Command or flag|Unable to (?:init the socket connection|open file descriptor|set up socket connection"
         r"|find the Infiniband|Connect the HCA"
         r"|perform rdma_|create (?:RDMA_CM|the resources)|write to socket|read to socket)"
@@ -195,13 +157,19 @@ MESSAGES = (
         r"|Failed to complete run_iter|Parser function exited|Failed to destroy resources|Error occurred while running",
         "the test did not start or did not end",
         "look at the lines before it and at the other side's output",
-        follows=True,
+        follows=2,
     ),
-    _message(
+    message(
+        r"failed to create mr\b",
+        "memory could not be registered (locked memory, nvidia-peermem), or that of the GPU not be allocated",
+        "look at the lines before it",
+        follows=1,
+    ),
+    message(
         r"command terminated with (?:non-zero )?exit code|Error from server|unable to upgrade connection",
         "the program in the pod failed, or the pod could not be reached",
         "look at the lines before it and at the pod",
-        follows=True,
+        follows=2,
     ),
 )
 
@@ -228,7 +196,17 @@ NOTICES = (
 # What every line with a message has; looking for it costs less than the patterns do.
 _WORTH_A_LOOK = (
     *("couldn't", "unable", "fail", "error", "not found", "not known", "not compatible", "not recognized"),
-    *("not available", "not possible", "not supported", "won't", "unrecognized", "invalid", "mismatch"),
+    *(
+        "not available",
+        "cannot be used",
+        "too big",
+        "not possible",
+        "not supported",
+        "won't",
+        "unrecognized",
+        "invalid",
+        "mismatch",
+    ),
     *("incompatib", "did not", "is not active", "state is", "no such", "no ib", "no address", "device(s)"),
     *(
         "kernel abi",
@@ -252,30 +230,23 @@ def problems_in(lines: Iterable[str]) -> tuple[list[Problem], bool]:
 
     A message that only says that an earlier step failed is listed when nothing tells the cause.
     """
-    causes: list[Problem] = []
-    followers: list[Problem] = []
+    told: dict[object, tuple[int, Problem]] = {}
     ended = False
-    seen: set[object] = set()
     for line in dict.fromkeys(lines):
-        if len(causes) >= MOST_PROBLEMS or not _worth_a_look(line):
+        if len(told) >= MOST_PROBLEMS or not _worth_a_look(line):
             continue
         status = _STATUS.search(line)
         if status:
             code = int(status[1] or status[2])
             ended = True
-            if code not in seen:
-                seen.add(code)
-                causes.append(_problem(line, *COMPLETION_STATES.get(code, _other_state(code))))
+            told.setdefault(code, (0, _problem(line, *completion(code))))
             continue
-        message = next((each for each in MESSAGES if each.pattern.search(line)), None)
-        if message is None:
-            continue
-        ended = ended or message.ends_run
-        if message.pattern not in seen:
-            seen.add(message.pattern)
-            found = _problem(line, message.cause, message.next_step)
-            (followers if message.follows else causes).append(found)
-    return causes or followers, ended
+        found = next((each for each in MESSAGES if each.pattern.search(line)), None)
+        if found is not None:
+            ended = ended or found.ends_run
+            told.setdefault(found.about, (found.follows, _problem(line, found.cause, found.next_step)))
+    nearest = min((follows for follows, _told in told.values()), default=0)
+    return [problem for follows, problem in told.values() if follows == nearest], ended
 
 
 def notices_in(lines: Iterable[str]) -> list[str]:
@@ -294,7 +265,3 @@ def _worth_a_look(line: str) -> bool:
 
 def _problem(line: str, cause: str, next_step: str) -> Problem:
     return {"problem": quoted(_ROW_BEFORE.sub("", line)), "cause": cause, "next_step": next_step}
-
-
-def _other_state(code: int) -> tuple[str, str]:
-    return f"a transfer ended with completion state {code}", "look at the other side's output and the kernel's log"

@@ -179,21 +179,109 @@ def test_why_gpudirect_is_missing_is_said_with_the_next_step(version: str | None
     assert nccl_test_result(start + log + text("all-reduce-2.19-log.txt"))["notices"] == []
 
 
+WARN = "a:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN"
+
+
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "cause", "step"),
     [
+        # src/misc/ibvwrap.cc has the form before 2.16 and after, and that of ibv_modify_qp since 2.24
+        (f"{WARN} Call to ibv_reg_mr_iova2 failed with error Bad address", "no nvidia-peermem", "nvidia-peermem"),
+        (f"{WARN} Call to ibv_reg_mr failed with error Cannot allocate memory", "locked memory", "limits: {memlock"),
+        (f"{WARN} Call to ibv_reg_mr failed with error Operation not permitted", "limit on locked memory is 0", "IPC_"),
         # NVIDIA/nccl, issue 778
+        (f"{WARN} Call to ibv_reg_dmabuf_mr failed with error Operation not supported", "DMA-BUF", "DMABUF_ENABLE=0"),
+        (f"{WARN} Call to ibv_create_cq failed with error Cannot allocate memory", "locked memory", "IPC_LOCK"),
+        (f"{WARN} Call to ibv_create_qp failed with error Invalid argument", "the device gave no queue", "-q"),
+        (f"{WARN} Call to ibv_modify_qp failed with error Network is unreachable", "no route", "ping -I"),
+        (f"{WARN} Call to ibv_modify_qp failed with error No route to host errno 113", "no route", "ping -I"),
         (
-            "misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
-            "NCCL_DMABUF_ENABLE=0",
+            f"{WARN} Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1",
+            "answer",
+            "CROSS_NIC=0",
         ),
-        ("misc/ibvwrap.cc:262 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address", "nvidia-peermem"),
-        ("NCCL INFO NET/IB : No device found.", "rdma-core"),
+        (f"{WARN} Call to ibv_modify_qp failed with error Invalid argument errno 22", "GID index", "since 2.26"),
+        (f"{WARN} Call to ibv_modify_qp failed with error No such device", "network namespace", "since 2.26"),
+        (f"{WARN} Call to ibv_modify_qp failed with error Connection refused", "did not connect", "since 2.26"),
+        (f"{WARN} NET/IB : Unable to open device mlx5_0", "may not open", "device plugin"),
+        ("NCCL INFO NET/IB : No device found.", "no RDMA device", "rdma-core"),
+        # src/misc/ibvsymbols.cc, up to 2.22 and later
+        ("NCCL INFO Failed to open libibverbs.so[.1]", "no libibverbs", "ibverbs-providers"),
+        ("NCCL INFO Count not open libibverbs.so.1", "no libibverbs", "ibverbs-providers"),
+        # src/misc/shmutils.cc of 2.21 and 2.27; NVIDIA/nccl, issue 525
+        (f"{WARN} Error: failed to extend /dev/shm/nccl-8ZkQ3V to 33030532 bytes", "too small", "emptyDir"),
+        (
+            f"{WARN} Error: failed to create shared memory file /dev/shm/nccl-1, error No space left",
+            "small",
+            "emptyDir",
+        ),
+        (f"{WARN} Error while attaching to shared memory segment /dev/shm/nccl-1", "do not share", "emptyDir"),
+        # src/transport/net_ib.cc of 2.25
+        (f"{WARN} NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument", "before 2.26", "GID_INDEX"),
+        # cudaGetErrorString, as nccl-tests and NCCL print it
+        ("a: Test CUDA failure common.cu:943 'system not yet initialized'", "802", "nvidia-fabricmanager"),
+        ("a: Test CUDA failure common.cu:1 'out of memory'", "not enough free memory", "nvidia-smi"),
+        (
+            "a: Test CUDA failure common.cu:1 'CUDA driver version is insufficient for CUDA runtime version'",
+            "fit",
+            "old",
+        ),
     ],
 )
-def test_a_complaint_of_nccl_has_its_next_step(line: str, words: str) -> None:
+def test_a_complaint_of_nccl_has_its_cause_and_its_next_step(line: str, cause: str, step: str) -> None:
     (problem,) = errors_in([line]).problems
-    assert words in problem["next_step"]
+    assert cause in problem["cause"] and step in problem["next_step"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem", "cause"),
+    [
+        # NVIDIA/nccl-tests, issue 185: the proxy and the other threads of the host notice it as well
+        (
+            [
+                f"{WARN} Call to ibv_modify_qp failed with error Network is unreachable",
+                f"{WARN} [Proxy Service 1] Failed to execute operation Connect from rank 1, retcode 2",
+                f"{WARN} socketProgress: Connection closed by remote peer a<41109>",
+                f"{WARN} Call to ibv_modify_qp failed with error Invalid argument",
+                "a: Test NCCL failure common.cu:908 'internal error'",
+            ],
+            "Network is unreachable",
+            "no route",
+        ),
+        (
+            [f"{WARN} NET/IB : Got completion with status={state} opcode=1" for state in (5, 12)],
+            "status=12",
+            "transport retry exceeded",
+        ),
+        (
+            [
+                f"{WARN} socketProgress: Connection closed by remote peer a.example<41109>",
+                "a: Test NCCL failure x.cu:1",
+            ],
+            "closed by remote peer",
+            "another process of the same host",
+        ),
+        (
+            [
+                f"{WARN} NUMA auto balancing enabled which can lead to variability",
+                f"{WARN} Could not find real path of mlx5_9",
+                f"{WARN} Failed to do more",
+                f"{WARN} socketProgress: Connection closed by remote peer b<41109>",
+            ],
+            "closed by remote peer",
+            "first warning: Could not find real path of mlx5_9",
+        ),
+    ],
+)
+def test_the_first_cause_is_told_and_not_what_follows_it(lines: list[str], problem: str, cause: str) -> None:
+    (only,) = errors_in(lines).problems
+    assert problem in only["problem"] and cause in only["cause"]
+
+
+def test_what_nccl_tries_again_is_no_error() -> None:
+    """src/misc/ibvwrap.cc, wrap_ibv_modify_qp: a timeout is tried again up to 34 times."""
+    again = "NCCL INFO Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, retrying 1/35 after"
+    assert errors_in([again]) == ([], False)
 
 
 @pytest.mark.parametrize(

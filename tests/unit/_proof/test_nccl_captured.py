@@ -83,7 +83,7 @@ def test_a_run_that_says_no_more_than_that_it_failed_is_told_so() -> None:
     assert "unhandled cuda error" in problem["problem"] and "NCCL_DEBUG=INFO" in problem["next_step"]
 
 
-def test_a_run_that_failed_is_told_with_the_last_warning_of_nccl() -> None:
+def test_a_run_that_failed_is_told_with_the_first_warning_of_nccl() -> None:
     text = (CAPTURED / "two-releases.txt").read_text(encoding="utf-8").replace("Mismatched", "Unlike")
     first = nccl_test_result(text)["problems"][0]
     assert "Test NCCL failure" in first["problem"] and "Unlike NCCL version detected" in first["cause"]

@@ -159,6 +159,17 @@ def test_an_mtu_that_was_not_taken_is_noticed_and_the_run_counts(version: str) -
         ("Failed to modify QP 77 to RTR", "GID index"),
         ("Failed to modify QP to INIT, ret=22", "did not connect"),
         ("Couldn't allocate MR", "locked memory"),
+        # linux-rdma/perftest, issues 280 and 346; src/perftest_resources.c has the form
+        ("Couldn't allocate MR with error=12", "limit on locked memory"),
+        ("Couldn't allocate MR with error=14", "no nvidia-peermem"),
+        ("Couldn't allocate MR with error=93", "has no such call"),
+        ("Couldn't allocate MR with error=95\nOFED stack does not support DMA-BUF", "registers no DMA-BUF"),
+        ("Couldn't create rdma old QP - Cannot allocate memory", "more than the limit on locked memory"),
+        (" Requested QP size might be too big. Try reducing TX depth and/or inline size.", "no room"),
+        # src/perftest_parameters.c and src/cuda_memory.c
+        ("CUDA DMA-BUF cannot be used without CUDA\n Parser function exited with Error", "options are read in their"),
+        ("ROCm DMA-BUF cannot be used without ROCm", "options are read in their order"),
+        ("cuInit(0) returned 802", "nvidia-fabricmanager"),
         ("failed to create mr", "nvidia-peermem"),
         ("ibv_reg_dmabuf_mr(...) failed", "could not be registered"),
         ("Couldn't create CQ", "limits"),
@@ -218,6 +229,10 @@ def test_a_consequence_is_left_out_beside_its_cause() -> None:
     assert problems(found) == ["Failed to modify QP 7 to RTR"]
     found = perftest_result("dlerror: libcuda.so: cannot open shared object\nFailed to load CUDA library dynamically\n")
     assert problems(found) == ["dlerror: libcuda.so: cannot open shared object"]
+    memory = perftest_result(
+        "cuMemAlloc error=2\nfailed to create mr\nFailed to create MR\nCouldn't create IB resources\n"
+    )
+    assert problems(memory) == ["cuMemAlloc error=2"]
     alone = perftest_result(" Unable to Connect the HCA's through the link\n")
     assert problems(alone) == ["Unable to Connect the HCA's through the link"]
 
