@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, 
 
 DEMO = list(yaml.safe_load_all((FIXTURES / "neighbours" / "injected-pod.yaml").read_text(encoding="utf-8")))
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
 
 
 def said(
@@ -54,6 +55,30 @@ def test_devices_are_counted_over_networks_and_containers(limits: list[Any], giv
     for owner in ("", "Deployment"):
         found = said(*limits, owner=owner)
         assert [f"for {given} of it" in each for each in found] == ([] if given is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("networks", "limit", "wanted"), [(None, 0, 1), ("foo-network", 1, 2), ("foo-network", 2, None)]
+)
+def test_the_network_in_the_place_of_the_cluster_s_needs_its_device_too(
+    networks: str | None, limit: int, wanted: int | None
+) -> None:
+    """k8snetworkplumbingwg/multus-cni, docs/configuration.md: v1.multus-cni.io/default-network."""
+    attachment, pod = DEMO
+    default = f"{attachment['metadata'].get('namespace', 'default')}/foo-network"
+    annotations = {DEFAULT_NETWORK: default, **({NETWORKS: networks} if networks else {})}
+    containers = [{"name": "c", "image": "x", "resources": {"limits": {"example.com/foo": limit}}}]
+    body = {**pod, "metadata": {"name": "a", "annotations": annotations}, "spec": {"containers": containers}}
+    notices = [each.problem for each in of_text(yaml.safe_dump_all([attachment, body])).accepted().notices]
+    found = [each for each in notices if "gets no device" in each]
+    assert [f"networks with {wanted} of" in each for each in found] == ([] if wanted is None else [True])
+    annotations[DEFAULT_NETWORK] = "foo-network"
+    (elsewhere,) = [
+        each.problem
+        for each in of_text(yaml.safe_dump_all([attachment, body])).accepted().notices
+        if "kube-" in each.problem
+    ]
+    assert "kube-system/foo-network, which is not part of the input" in elsewhere
 
 
 def claim(*classes: str, name: str = "gpus", kind: str = "ResourceClaimTemplate") -> dict[str, Any]:

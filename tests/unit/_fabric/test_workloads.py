@@ -136,6 +136,26 @@ def test_rdma_without_the_right_to_lock_memory_is_said(security: Any, is_said: b
     assert any("IPC_LOCK" in notice.problem for notice in notices) is is_said
 
 
+@pytest.mark.parametrize(
+    ("of_pod", "of_container", "who"),
+    [
+        ({"securityContext": {"runAsUser": 1000}}, {}, "as user 1000"),
+        ({"securityContext": {"runAsNonRoot": True}}, {}, "as another user than root"),
+        ({"hostUsers": False}, {}, "hostUsers: false"),
+        ({}, {"runAsUser": 1000, "privileged": True}, "as user 1000"),
+        ({"securityContext": {"runAsUser": 1000}}, {"runAsUser": 0}, ""),
+        ({"hostUsers": True}, {}, ""),
+    ],
+)
+def test_the_right_to_lock_memory_is_of_root_alone(of_pod: Any, of_container: Any, who: str) -> None:
+    """capabilities(7): execve(2) leaves what was added to another user without effect."""
+    security = {"capabilities": {"add": ["IPC_LOCK"]}, **of_container}
+    resources = {"limits": {"rdma/a": 1}}
+    pod = {**container(resources=resources, securityContext=security), **of_pod}
+    notices = fabric_of("Pod", pod).accepted().notices
+    assert [who in notice.problem and "memlock: unlimited" in notice.hint for notice in notices] == [True] * bool(who)
+
+
 def test_a_gpu_alone_needs_no_right_to_lock_memory() -> None:
     assert fabric_of("Pod", container(resources={"limits": {"nvidia.com/gpu": 1}})).accepted().notices == []
 

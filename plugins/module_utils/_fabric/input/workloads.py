@@ -24,6 +24,10 @@ from . import attachments
 from .resources import Resource
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+# Annotations by which a pod asks Multus for networks, and where one without a namespace is looked for: in the pod's, or
+# for the network in the place of the cluster's in that of Multus (k8snetworkplumbingwg/multus-cni, pkg/k8sclient and
+# pkg/types/conf.go).
+_ASKING = {NETWORKS: None, "v1.multus-cni.io/default-network": "kube-system"}
 _RESTART = {"Job": ("Never", "OnFailure"), "CronJob": ("Never", "OnFailure"), "Pod": ("Always", "Never", "OnFailure")}
 _MASTER = re.compile(r"--(?:rdzv[_-]endpoint|master[_-]addr)(?:[ =]|$)([^\s:]*)", re.ASCII)
 
@@ -63,9 +67,12 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
             _check_texts(metadata, "labels", place.at("metadata"), True)
         namespace = resource.namespace or "default"
-        asked = _check_networks(annotations.get(NETWORKS), namespace, place.at("metadata"), around)
-        if around.without_functions.issuperset(_claims(spec, namespace)):
-            _check_devices(asked, spec, place.at("metadata", "annotations", NETWORKS))
+        given = {key: place.at("metadata", "annotations", key) for key in _ASKING if key in annotations}
+        asked: list[str] = []
+        for key, where in given.items():
+            asked += _check_networks(annotations[key], namespace, _ASKING[key] or namespace, where, around)
+        if asked and around.without_functions.issuperset(_claims(spec, namespace)):
+            _check_devices(asked, spec, next(iter(given.values())))
         _check_texts(spec, "nodeSelector", place.at("spec"), True)
         if is_ours:
             # Other controllers have rules of their own, and services by which their pods meet.
@@ -82,7 +89,7 @@ def _check_containers(spec: Mapping[str, Any], place: Place, around: Surrounding
         if not container.get("image"):
             where.at("image").violation("is missing or empty", "name the image that the container runs")
         _check_env(container, where)
-        _check_resources(container, where, around)
+        _check_resources(container, spec, where, around)
         if meeting:
             _check_rendezvous(container, spec, where, around)
 
@@ -110,20 +117,20 @@ def _check_texts(owner: Mapping[str, Any], field: str, place: Place, are_labels:
     return right
 
 
-def _check_networks(annotation: str | None, namespace: str, place: Place, around: Surroundings) -> list[str]:
-    """Check which networks a pod asks for; return the device resource of each that needs one, as often as asked."""
-    if annotation is None:
-        return []
-    where = place.at("annotations", NETWORKS)
+def _check_networks(annotation: str, namespace: str, home: str, where: Place, around: Surroundings) -> list[str]:
+    """Check which networks a pod asks for; return the device resource of each that needs one, as often as asked.
+
+    ``home`` is the namespace of a network that is named without one.
+    """
     where.violations(attachments.reference_problems(annotation))
-    names = attachments.referenced(annotation, namespace)
+    names = attachments.referenced(annotation, home)
     for name in names:
         if around.networks and name not in around.networks:
             hint = nearest(name, around.networks) or f"given: {', '.join(around.networks)}"
             where.notice(f"asks for the network {name}, which is not part of the input", hint)
-        home = name.partition("/")[0]
-        if around.open_namespaces is not None and home not in (namespace, *around.open_namespaces):
-            problem = f"asks for the network {name}, and Multus has it for pods of {home} alone (namespaceIsolation)"
+        owner = name.partition("/")[0]
+        if around.open_namespaces is not None and owner not in (namespace, *around.open_namespaces):
+            problem = f"asks for the network {name}, and Multus has it for pods of {owner} alone (namespaceIsolation)"
             hint = f"put both into one namespace, or the network into {around.open_namespaces[0]}"
             where.notice(f"{problem}: the pod does not start", hint)
     return [around.networks[name] for name in names if around.networks.get(name)]
@@ -180,7 +187,7 @@ def _check_env(container: Mapping[str, Any], place: Place) -> None:
             where.violation(f"is {described(value)}; the API server takes text only", hint)
 
 
-def _check_resources(container: Mapping[str, Any], place: Place, around: Surroundings) -> None:
+def _check_resources(container: Mapping[str, Any], spec: Mapping[str, Any], place: Place, around: Surroundings) -> None:
     """Check amounts of device resources, and what a container needs to register memory with them."""
     given = _mapping(container.get("resources"))
     limits, requests = _mapping(given.get("limits")), _mapping(given.get("requests"))
@@ -193,18 +200,34 @@ def _check_resources(container: Mapping[str, Any], place: Place, around: Surroun
         for name in dict.fromkeys([*limits, *requests])
         if _is_rdma(name, around)
     }
-    capabilities = _mapping(_mapping(container.get("securityContext")).get("capabilities")).get("add")
-    privileged = _mapping(container.get("securityContext")).get("privileged") is True
-    added = capabilities if isinstance(capabilities, list) else []
-    if asked and not privileged and not {"IPC_LOCK", "CAP_IPC_LOCK", "ALL"} & {str(name) for name in added}:
-        hint = 'add securityContext: {capabilities: {add: ["IPC_LOCK"]}}'
-        first = next(iter(asked))
-        problem = f"asks for {first} without IPC_LOCK: registering memory may fail at the memlock limit"
-        asked[first].notice(problem, hint)
+    for first in [*asked][:1]:
+        _check_memory_locks(container, spec, asked[first], first)
     for name, its_place in asked.items():
         if around.resources and name not in around.resources:
             hint = nearest(name, around.resources) or f"offered: {', '.join(around.resources)}"
             its_place.notice(f"asks for {name}, which no device plugin of the input offers", hint)
+
+
+def _check_memory_locks(container: Mapping[str, Any], spec: Mapping[str, Any], place: Place, resource: str) -> None:
+    """Say when a container with RDMA may lock no more memory than the limit of the container runtime.
+
+    execve(2) leaves capabilities that were added to a user other than root without effect (capabilities(7)), and the
+    kernel asks for IPC_LOCK of the first user namespace (Linux, drivers/infiniband/core/umem.c).
+    """
+    security = {**_mapping(spec.get("securityContext")), **_mapping(container.get("securityContext"))}
+    added = _mapping(security.get("capabilities")).get("add")
+    names = {str(name) for name in added} if isinstance(added, list) else set()
+    user = security.get("runAsUser")
+    who = f"user {user}" if user else "another user than root" if security.get("runAsNonRoot") is True else ""
+    who = "a user of its own namespace (hostUsers: false)" if spec.get("hostUsers") is False else who
+    problem = f"asks for {resource} without IPC_LOCK: registering memory may fail at the memlock limit"
+    hint = 'add securityContext: {capabilities: {add: ["IPC_LOCK"]}}'
+    if who:
+        problem = f"asks for {resource} as {who}, for whom IPC_LOCK has no effect: memory is registered up to the limit"
+        hint = "raise that of the container runtime on the hosts: rdma_fabric_limits: {memlock: unlimited}"
+    elif security.get("privileged") is True or {"IPC_LOCK", "CAP_IPC_LOCK", "ALL"} & names:
+        return
+    place.notice(problem, hint)
 
 
 def _check_device(name: str, limit: Any, request: Any, place: Place) -> None:
