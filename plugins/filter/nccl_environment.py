@@ -16,7 +16,8 @@ description:
   - The devices are those of the rails, named exactly (C(=mlx5_0,mlx5_3)). Without the leading C(=) NCCL treats names as
     prefixes, so that C(mlx5_1) also selects C(mlx5_10).
   - C(NCCL_IB_GID_INDEX) is set if every RoCE rail has the same one. Otherwise it is omitted, and a problem names the
-    difference. NCCL 2.21 and later find the index of each device.
+    difference. NCCL 2.21 and later find the index of each device, in a pod that sees only some GIDs of a port (macvlan)
+    NCCL 2.26 and later.
   - C(NCCL_NET_GDR_LEVEL) is the distance between GPU and NIC of the rail where it is largest.
 positional: socket_interface
 options:
@@ -39,7 +40,13 @@ options:
     type: int
   current:
     description:
-      - An environment in use, as a mapping of variables. Values that do not fit the host become problems.
+      - An environment in use, as a mapping of variables. Values that do not fit the host, or that NCCL does not take,
+        become problems.
+    type: dict
+  qos:
+    description:
+      - The host's C(rdma_fabric_roce_qos). With O(current), a traffic class or service level whose priority is not
+        lossless becomes a problem.
     type: dict
 seealso:
   - module: rdma.fabric.rdma_info
@@ -99,12 +106,16 @@ _value:
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_environment as nccl
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
-def nccl_environment(facts: dict[str, Any], socket_interface: str | None = None, **options: Any) -> dict[str, Any]:
+def nccl_environment(
+    facts: dict[str, Any], socket_interface: str | None = None, *, qos: Any = None, **options: Any
+) -> dict[str, Any]:
     """Return the environment of NCCL for a host; see the documentation above."""
+    options["qos"] = check_spec({"roce_qos": qos})["roce_qos"] if qos else None
     return nccl.nccl_environment(completed(facts), socket_interface, **options)
 
 

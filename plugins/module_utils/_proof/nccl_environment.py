@@ -24,7 +24,18 @@ _ORDER = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")
 _LEGACY_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 _NAMED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 _INTERFACE = re.compile(r"[=^]?[\w.:@-]{1,64}(?:,[\w.:@-]{1,64}){0,31}", re.ASCII)
-_MOST_QUEUE_PAIRS = 128
+# What NCCL and verbs take (NVIDIA/nccl, docs/userguide/source/env.rst; fields of 5, 3 and 4 bits of InfiniBand), and
+# what another value does. NCCL passes over what is no number, and takes its default.
+_RANGES = {
+    "NCCL_IB_TIMEOUT": (1, 22, "0 waits forever, a lost peer is noticed after minutes above 22, and above 31 is none"),
+    "NCCL_IB_RETRY_CNT": (0, 7, "verbs have no more"),
+    "NCCL_IB_QPS_PER_CONNECTION": (1, 128, "NCCL has no more"),
+    "NCCL_IB_SPLIT_DATA_ON_QPS": (0, 1, "it is a switch"),
+    "NCCL_IB_SL": (0, 15, "a service level has four bits, and on Ethernet counts as a priority up to 7"),
+    "NCCL_IB_TC": (0, 255, "it is a byte: DSCP times 4, plus 2 for ECN"),
+    "NCCL_CROSS_NIC": (0, 2, "NCCL knows 0 (never), 1 (freely) and 2 (if it is faster)"),
+}
+_FINDS_GID = "leave it out: NCCL 2.21 and later find it, in a pod that sees only some GIDs (macvlan) 2.26 and later"
 _ETHERNET, _INFINIBAND = "Ethernet", "InfiniBand"
 
 
@@ -47,12 +58,13 @@ def nccl_environment(
     queue_pairs: int | None = None,
     traffic_class: int | None = None,
     current: dict[str, Any] | None = None,
+    qos: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return ``{"environment", "rails", "prefix_traps", "problems"}`` for a host; documented with the filter of the
     same name.
 
-    ``facts`` are those of rdma_info; ``current`` is an environment in use, which is compared with the host. Raises
-    InvalidInput with every flaw of the arguments.
+    ``facts`` are those of rdma_info; ``current`` is an environment in use, which is compared with the host, and with
+    ``qos``, the settings of RoCE traffic that its ports have. Raises InvalidInput with every flaw of the arguments.
     """
     _check(facts, socket_interface, queue_pairs, traffic_class, current)
     rails, problems = _rails(facts)
@@ -72,7 +84,9 @@ def nccl_environment(
     if traffic_class is not None:
         environment["NCCL_IB_TC"] = str(traffic_class)
     if current is not None:
-        problems += compared(facts, rails, environment, current)
+        given = {key: str(value) for key, value in current.items()}
+        problems += compared(facts, rails, environment, given)
+        problems += _lossy(given, qos or {}) if any(rail.link_layer == _ETHERNET for rail in rails) else []
     return {
         "environment": environment,
         "rails": [rail._asdict() for rail in rails],
@@ -107,30 +121,65 @@ def selected_by(value: str, names: Sequence[str]) -> list[str]:
 
 
 def compared(
-    facts: dict[str, Any], rails: Sequence[Rail], environment: dict[str, str], current: dict[str, Any]
+    facts: dict[str, Any], rails: Sequence[Rail], environment: dict[str, str], given: dict[str, str]
 ) -> list[Problem]:
     """Return what in an environment in use does not fit the host."""
     found: list[Problem] = []
     names = [device["name"] for device in facts["rdma"]]
-    given = {key: str(value) for key, value in current.items()}
-    if "NCCL_IB_HCA" in given and rails:
-        found += _device_problems(given["NCCL_IB_HCA"], names, rails, environment["NCCL_IB_HCA"])
+    if "NCCL_IB_HCA" in given:
+        found += _device_problems(given["NCCL_IB_HCA"], names, rails, environment.get("NCCL_IB_HCA"))
     if given.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
         cause = "NCCL goes over TCP with it"
         found.append(problem_of(f"NCCL_IB_DISABLE={given['NCCL_IB_DISABLE']}", cause, "leave it out or set it to 0"))
+    if given.get("NCCL_NET", "").lower() == "socket":
+        cause = "NCCL goes over TCP with it"
+        found.append(problem_of(f"NCCL_NET={given['NCCL_NET']}", cause, "leave it out, or set it to IB"))
     index, wanted = (
         given.get("NCCL_IB_GID_INDEX"),
         {str(rail.gid_index) for rail in rails if rail.gid_index is not None},
     )
     if index is not None and index != "-1" and wanted and {index} != wanted:
         cause = f"the RoCE v2 GIDs of this host's rails have the index {', '.join(sorted(wanted))}"
-        step = "leave it out (NCCL 2.21 and later find it) or set it per host"
-        found.append(problem_of(f"NCCL_IB_GID_INDEX={index} is not the index of every rail", cause, step))
+        text = f"NCCL_IB_GID_INDEX={index} is not the index of every rail"
+        found.append(problem_of(text, cause, f"{_FINDS_GID}; or set it per host"))
     if "NCCL_NET_GDR_LEVEL" in given and rails:
         found += _level_problems(given["NCCL_NET_GDR_LEVEL"], environment["NCCL_NET_GDR_LEVEL"])
     if "NCCL_SOCKET_IFNAME" in given and "NCCL_SOCKET_IFNAME" not in environment:
         found += _interface_problems(facts, given["NCCL_SOCKET_IFNAME"])
+    for key, (least, most, cause) in _RANGES.items():
+        value, right = given.get(key), environment.get(key)
+        if value is not None and value != "-1" and not (value.isdecimal() and least <= int(value) <= most):
+            found.append(problem_of(f"{key}={value} is out of range", cause, f"{least} to {most}, or leave it out"))
+        elif value is not None and right is not None and value != right:
+            found.append(problem_of(f"{key}={value} is not what the fabric has", f"that is {right}", _set(key, right)))
+    if given.get("NCCL_CROSS_NIC") == "1" and len({rail.nic for rail in rails}) > 1:
+        cause = "rings then cross the rails, which is meant for hosts with all their NICs on one switch"
+        step = "leave it out, or set it to 0 where rails do not reach each other"
+        found.append(problem_of(f"NCCL_CROSS_NIC=1 on a host with {len(rails)} rails", cause, step))
     return found
+
+
+def _lossy(given: dict[str, str], qos: dict[str, Any]) -> list[Problem]:
+    """Return whether ports put NCCL's traffic into a priority that has no priority flow control.
+
+    A port takes the priority from the DSCP, by default its upper three bits, or with trust ``pcp`` from the VLAN tag,
+    where RoCE puts the service level. A ``traffic_class`` of the device is that of every queue pair.
+    """
+    by_tag = qos.get("trust") == "pcp"
+    key = "NCCL_IB_SL" if by_tag else "NCCL_IB_TC"
+    is_set = given.get(key, "-1") != "-1"
+    value = given[key] if is_set else "0"
+    if not qos.get("pfc") or (not by_tag and "traffic_class" in qos) or not value.isdecimal():
+        return []
+    dscp = int(value) >> 2
+    priority = int(value) if by_tag else (qos.get("dscp_priority") or {}).get(str(dscp), dscp >> 3)
+    if priority in qos["pfc"]:
+        return []
+    lossless = ", ".join(map(str, qos["pfc"]))
+    cause = f"its traffic has priority {priority} on this host's ports, and only {lossless} is lossless"
+    step = f"set {key} to a value of priority {lossless}{'' if by_tag else ' (DSCP times 4, plus 2 for ECN)'}"
+    text = f"{key}={value}" if is_set else f"{key} is not set, which counts as 0"
+    return [problem_of(text, cause, step)]
 
 
 def _rails(facts: dict[str, Any]) -> tuple[list[Rail], list[Problem]]:
@@ -193,7 +242,7 @@ def _rail_problems(rails: Sequence[Rail]) -> list[Problem]:
     if len(indexes) > 1:
         text = "; ".join(f"{index}: {_names_by_index(rails, index)}" for index in indexes)
         cause = "one value of NCCL_IB_GID_INDEX cannot fit them all; it is left out"
-        step = "use NCCL 2.21 or later, which finds the index of each device, or give each interface one address"
+        step = f"{_FINDS_GID}; or give each interface one address"
         found.append(problem_of(f"the rails' RoCE v2 GIDs have different indexes ({text})", cause, step))
     return found
 
@@ -204,26 +253,32 @@ def _gid_index(rails: Sequence[Rail]) -> int | None:
     return indexes.pop() if len(indexes) == 1 else None
 
 
-def _device_problems(value: str, names: Sequence[str], rails: Sequence[Rail], right: str) -> list[Problem]:
+def _device_problems(value: str, names: Sequence[str], rails: Sequence[Rail], right: str | None) -> list[Problem]:
     selected = set(selected_by(value, names))
     wanted = {rail.hca.partition(":")[0] for rail in rails}
+    step = _set("NCCL_IB_HCA", right) if right else f"name devices of this host: {', '.join(names)}"
+    found = _ambiguous("NCCL_IB_HCA", value, names, step)
+    if names and not selected:
+        return [problem_of(f"NCCL_IB_HCA={value} selects no device", "NCCL goes over TCP with it", step)]
+    extra = [name for name in names if name in selected - wanted] if rails else []
+    missing = [name for name in names if name in wanted - selected]
+    if extra:
+        cause = "they belong to no rail (storage, uplink): traffic of GPUs would go over them"
+        found.append(problem_of(f"NCCL_IB_HCA={value} selects {', '.join(extra)}", cause, step))
+    if missing:
+        cause = "their GPUs would share the rails of others"
+        found.append(problem_of(f"NCCL_IB_HCA={value} leaves out {', '.join(missing)}", cause, step))
+    return found
+
+
+def _ambiguous(key: str, value: str, names: Sequence[str], step: str) -> list[Problem]:
+    """Return a problem for each whole name in a list of NCCL that is also the beginning of others."""
     found = []
     for word in [word.partition(":")[0] for word in value.split(",")] if value[:1] not in ("=", "^") else []:
         others = [name for name in names if name.startswith(word) and name != word]
         if word in names and others:
             cause = "without a leading = NCCL takes a name as a prefix"
-            text = f"NCCL_IB_HCA={value}: {word} also matches {', '.join(others)}"
-            found.append(problem_of(text, cause, _set("NCCL_IB_HCA", right)))
-    extra = [name for name in names if name in selected - wanted]
-    missing = [name for name in names if name in wanted - selected]
-    if extra:
-        cause = "they belong to no rail (storage, uplink): traffic of GPUs would go over them"
-        found.append(problem_of(f"NCCL_IB_HCA={value} selects {', '.join(extra)}", cause, _set("NCCL_IB_HCA", right)))
-    if missing:
-        cause = "their GPUs would share the rails of others"
-        found.append(
-            problem_of(f"NCCL_IB_HCA={value} leaves out {', '.join(missing)}", cause, _set("NCCL_IB_HCA", right))
-        )
+            found.append(problem_of(f"{key}={value}: {word} also matches {', '.join(others)}", cause, step))
     return found
 
 
@@ -240,14 +295,28 @@ def _level_problems(value: str, needed: str) -> list[Problem]:
 
 
 def _interface_problems(facts: dict[str, Any], value: str) -> list[Problem]:
-    """Return whether the host has an interface that a value of NCCL_SOCKET_IFNAME selects; pods have names of their
-    own."""
+    """Return whether a value of NCCL_SOCKET_IFNAME selects one interface of the host, and no function of a rail.
+
+    Pods have names of their own.
+    """
     names = [device["name"] for device in facts["netdevs"]]
-    if not names or selected_by(value, names) or re.fullmatch(r"=?(?:eth|net)\d{1,3}", value):
+    if not names or re.fullmatch(r"=?(?:eth|net)\d{1,3}", value):
         return []
-    cause = "no interface of the host has that name (names are prefixes unless = leads)"
-    text = f"NCCL_SOCKET_IFNAME={value} selects no interface"
-    return [problem_of(text, cause, "name the host's, or the pod's where the job runs in a pod network")]
+    exact = f"={value.lstrip('=')}"
+    found = _ambiguous("NCCL_SOCKET_IFNAME", value, names, _set("NCCL_SOCKET_IFNAME", exact))
+    selected = selected_by(value, names)
+    rails = {device.get("netdev") for device in facts["rdma"] if device["pci"] in {r["nic"] for r in facts["rails"]}}
+    crossed = [name for name in selected if name in rails]
+    if not selected:
+        cause = "no interface of the host has that name (names are prefixes unless = leads)"
+        text = f"NCCL_SOCKET_IFNAME={value} selects no interface"
+        found.append(problem_of(text, cause, "name the host's, or the pod's where the job runs in a pod network"))
+    elif crossed and len(selected) > len(crossed):
+        cause = "NCCL takes the first that is up, which ranks of other hosts may not reach"
+        text = f"NCCL_SOCKET_IFNAME={value} selects ports of rails beside others: {', '.join(crossed)}"
+        others = ",".join(name for name in selected if name not in rails)
+        found.append(problem_of(text, cause, _set("NCCL_SOCKET_IFNAME", f"={others}")))
+    return found
 
 
 def _set(variable: str, value: str) -> str:
@@ -269,11 +338,11 @@ def _check(facts: Any, socket_interface: Any, queue_pairs: Any, traffic_class: A
     if socket_interface and not (isinstance(socket_interface, str) and _INTERFACE.fullmatch(socket_interface)):
         problem = f"{socket_interface!r} is not a valid interface name"
         flaws.append(Violation("socket_interface", "", problem, "such as eth0 or =bond0"))
-    for name, value, most in (
-        ("queue_pairs", queue_pairs, _MOST_QUEUE_PAIRS),
-        ("traffic_class", traffic_class, 255),
+    for name, value, key in (
+        ("queue_pairs", queue_pairs, "NCCL_IB_QPS_PER_CONNECTION"),
+        ("traffic_class", traffic_class, "NCCL_IB_TC"),
     ):
-        least = 1 if name == "queue_pairs" else 0
+        least, most, _cause = _RANGES[key]
         right = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
         if value is not None and not right:
             flaws.append(Violation(name, "", f"{value!r} is out of range", f"{least} to {most}"))

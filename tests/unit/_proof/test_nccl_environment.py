@@ -157,7 +157,7 @@ def test_the_article_s_variables_are_compared_with_the_fabric() -> None:
     assert "NCCL_IB_HCA=mlx5_0,mlx5_1 selects mlx5_1" in found
     assert "leaves out mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_9" in found
     assert "NCCL_NET_GDR_LEVEL" not in found
-    assert "NCCL_SOCKET_IFNAME" not in found
+    assert "NCCL_SOCKET_IFNAME" not in found and "QPS" not in found
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,63 @@ def test_the_article_s_variables_are_compared_with_the_fabric() -> None:
         ({"NCCL_NET_GDR_LEVEL": "PIX"}, "NCCL_NET_GDR_LEVEL=PIX is too near"),
         ({"NCCL_NET_GDR_LEVEL": "NODE"}, "NCCL_NET_GDR_LEVEL=NODE is not a level"),
         ({"NCCL_SOCKET_IFNAME": "bond7"}, "NCCL_SOCKET_IFNAME=bond7 selects no interface"),
+        ({"NCCL_SOCKET_IFNAME": "eno1"}, "NCCL_SOCKET_IFNAME=eno1: eno1 also matches eno10"),
+        ({"NCCL_SOCKET_IFNAME": "en"}, "selects ports of rails beside others: ens1"),
+        ({"NCCL_SOCKET_IFNAME": "^lo"}, "selects ports of rails beside others: ens1"),
+        ({"NCCL_IB_HCA": "bnxt"}, "NCCL_IB_HCA=bnxt selects no device"),
+        ({"NCCL_NET": "socket"}, "NCCL_NET=socket"),
+        ({"NCCL_IB_TIMEOUT": "0"}, "NCCL_IB_TIMEOUT=0 is out of range"),
+        ({"NCCL_IB_TIMEOUT": 23}, "NCCL_IB_TIMEOUT=23 is out of range"),
+        ({"NCCL_IB_TIMEOUT": "20s"}, "NCCL_IB_TIMEOUT=20s is out of range"),
+        ({"NCCL_IB_RETRY_CNT": 8}, "NCCL_IB_RETRY_CNT=8 is out of range"),
+        ({"NCCL_IB_QPS_PER_CONNECTION": 256}, "NCCL_IB_QPS_PER_CONNECTION=256 is out of range"),
+        ({"NCCL_IB_SL": 16}, "NCCL_IB_SL=16 is out of range"),
+        ({"NCCL_IB_TC": 256}, "NCCL_IB_TC=256 is out of range"),
+        ({"NCCL_CROSS_NIC": 3}, "NCCL_CROSS_NIC=3 is out of range"),
     ],
 )
 def test_what_does_not_fit_the_host_is_a_problem(used: Any, words: str) -> None:
     facts = host(("mlx5_0", "PXB", 3))
+    facts["rdma"][0]["netdev"] = "ens1"
+    facts["netdevs"] += [{"name": "eno10"}, {"name": "ens1"}, {"name": "lo"}]
     assert words in texts(nccl_environment(facts, current=used))
     right = {"NCCL_IB_DISABLE": 0, "NCCL_IB_GID_INDEX": "3", "NCCL_NET_GDR_LEVEL": "4", "NCCL_SOCKET_IFNAME": "eno"}
-    assert nccl_environment(facts, current=right)["problems"] == []
+    right |= {"NCCL_NET": "IB", "NCCL_IB_TIMEOUT": "22", "NCCL_IB_RETRY_CNT": 7, "NCCL_IB_TC": -1, "NCCL_IB_SL": "0"}
+    assert nccl_environment(facts, current={**right, "NCCL_CROSS_NIC": 1})["problems"] == []
+
+
+def test_what_the_caller_asks_for_is_compared() -> None:
+    """Queue pairs and traffic class of the fabric, and rails that rings would cross."""
+    facts = host(("mlx5_0", "PXB", 3), ("mlx5_1", "PXB", 3))
+    used = {"NCCL_IB_QPS_PER_CONNECTION": 1, "NCCL_IB_TC": "106", "NCCL_CROSS_NIC": 1}
+    found = nccl_environment(facts, queue_pairs=4, traffic_class=106, current=used)["problems"]
+    assert [each["problem"] for each in found] == [
+        "NCCL_IB_QPS_PER_CONNECTION=1 is not what the fabric has",
+        "NCCL_CROSS_NIC=1 on a host with 2 rails",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("qos", "used", "problem"),
+    [
+        ({"pfc": [3]}, {}, "NCCL_IB_TC is not set"),
+        ({"pfc": [3]}, {"NCCL_IB_TC": -1}, "NCCL_IB_TC is not set"),
+        ({"pfc": [3]}, {"NCCL_IB_TC": 106}, None),
+        ({"pfc": [3]}, {"NCCL_IB_TC": 160}, "NCCL_IB_TC=160"),
+        ({"pfc": [5], "dscp_priority": {"26": 5}}, {"NCCL_IB_TC": "106"}, None),
+        ({"pfc": [3], "dscp_priority": {"26": 5}}, {"NCCL_IB_TC": "106"}, "NCCL_IB_TC=106"),
+        ({"pfc": [3], "traffic_class": 106}, {}, None),
+        ({"pfc": [3], "trust": "pcp"}, {"NCCL_IB_SL": 3}, None),
+        ({"pfc": [3], "trust": "pcp"}, {"NCCL_IB_TC": 106}, "NCCL_IB_SL is not set"),
+        ({"pfc": []}, {}, None),
+        ({}, {"NCCL_IB_TC": 32}, None),
+    ],
+)
+def test_traffic_in_a_priority_that_may_lose_packets_is_a_problem(qos: Any, used: Any, problem: str | None) -> None:
+    """DSCP 26 is NCCL_IB_TC 104, with ECN 106, and by default priority 3."""
+    found = nccl_environment(host(("mlx5_0", "PXB", 3)), current=used, qos=qos)["problems"]
+    assert [problem is not None and each["problem"].startswith(problem) for each in found] == [True] * bool(problem)
+    assert nccl_environment(host(("mlx5_0", "PXB", None), layer="InfiniBand"), current=used, qos=qos)["problems"] == []
 
 
 def test_a_number_above_four_means_any_distance() -> None:

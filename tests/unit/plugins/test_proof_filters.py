@@ -77,6 +77,17 @@ def test_the_examples_of_nccl_environment_name_the_rails() -> None:
     assert any("mlx5_1 also matches mlx5_10" in each["problem"] for each in example("nccl_environment", 2))
 
 
+@pytest.mark.parametrize(("priority", "problems"), [(3, 0), (5, 1)])
+def test_the_qos_of_a_host_is_taken_as_its_variable_has_it(priority: int, problems: int) -> None:
+    """A range of DSCPs, as in rdma_fabric_roce_qos."""
+    qos = {"trust": "dscp", "pfc": [3], "dscp_priority": {"24-31": priority}}
+    ethernet = gather(RecordedHost(FLEET["roce-h100-01"]().document()))
+    found = FILTERS["nccl_environment"](ethernet, current={"NCCL_IB_TC": "106"}, qos=qos)["problems"]
+    assert sum("NCCL_IB_TC=106" in each["problem"] for each in found) == problems
+    with pytest.raises(AnsibleFilterError, match="roce_qos"):
+        FILTERS["nccl_environment"](ethernet, qos={"pfc": 3})
+
+
 def test_a_result_has_the_documented_keys() -> None:
     documented = {name: set(yaml.safe_load(PLUGINS[name].RETURN)["_value"]["contains"]) for name in NAMES}
     result = FILTERS["perftest_result"]("")
