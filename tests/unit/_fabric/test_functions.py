@@ -361,6 +361,25 @@ class TestPoolConfig:
         assert "does not start" in fabric_of(cluster, self.pool(rdmaMode="exclusive")).wrong("spec.rdmaMode").problem
 
 
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({"vlan": 100, "spoofChk": "on", "trust": "off", "maxTxRate": 100}, "vlan, trust, spoofchk"),
+        ({"trust": "on"}, "trust"),
+        ({"vlan": 0, "maxTxRate": 100, "linkState": "enable"}, ""),
+    ],
+)
+def test_a_network_may_set_of_functions_in_switchdev_what_they_take(spec: dict[str, Any], named: str) -> None:
+    """As for vf_settings of a host: the kernel's mlx5 refuses these in switchdev mode, and takes a VLAN of 0."""
+    network = resource("SriovNetwork", "net", {"resourceName": "vfs", **spec}, "net.yaml")
+    switchdev, legacy = policy(eSwitchMode="switchdev"), policy("b", nicSelector={"vendor": "8086"})
+    found = fabric_of(switchdev, network).violations
+    assert [each.problem.startswith(f"sets {named}, which") for each in found] == [True] * bool(named)
+    assert fabric_of(legacy, network).violations == []
+    both = [each.problem for each in fabric_of(switchdev, legacy, network).accepted().notices]
+    assert any("in switchdev mode do not take" in each for each in both) is bool(named)
+
+
 class TestExclusive:
     """With exclusive RDMA a pod sees the devices alone that its network moves."""
 

@@ -109,6 +109,25 @@ class TestPools:
         spec = {**SUBNET, "gateway": "10.0.0.1", "routes": [{"dst": "10.0.0.0/8"}]}
         assert "v0.2.0" in fabric_of(pool("IPPool", "a", spec), policy=policy).wrong("spec.routes").problem
 
+    @pytest.mark.parametrize(
+        ("release", "first", "last", "is_said"),
+        [
+            ("v0.3.7", "10.0.0.1", "10.0.0.10", True),
+            ("network-operator-v25.10.0", "10.0.0.1", "10.0.0.15", True),
+            ("v0.3.7", "10.0.0.0", "10.0.0.9", False),
+            ("v0.3.7", "10.0.0.10", "10.0.0.20", True),
+            ("v0.3.7", "10.0.0.200", "10.0.0.255", False),
+            ("v0.4.0", "10.0.0.1", "10.0.0.10", False),
+        ],
+    )
+    def test_blocks_that_an_old_release_gives_though_they_are_excluded_are_named(
+        self, release: str, first: str, last: str, is_said: bool
+    ) -> None:
+        """Blocks of ten from 10.0.0.1 on; since v0.4.0 the controller passes over excluded ones (commit 38e18b6)."""
+        spec = {**SUBNET, "exclusions": [{"startIP": first, "endIP": last}]}
+        fabric = fabric_of(pool("IPPool", "a", spec), policy={**DEPLOYED, "nvIpam": {"version": release}})
+        assert ["holds whole blocks" in text for text in said_of_pools(fabric)] == [True] * is_said
+
     def test_more_hosts_than_parts_are_named(self) -> None:
         hosts: Any = {f"h{n}": ({}, [], []) for n in range(4)}
         small = pool("IPPool", "a", {**SUBNET, "perNodeBlockSize": 80})

@@ -211,14 +211,16 @@ def moves_rdma_device(config: str) -> bool:
 
     ib-sriov does that itself where it is told to (``rdmaIsolation`` of its ``pkg/types``).
     """
-    value, problems = parse_json(config or "{}")
-    if problems or not isinstance(value, dict):
-        return False
-    plugins = [plugin for _path, plugin in plugins_of(value)]
     return any(
         each.get("type") == sriov_networks.MOVER or (each.get("type") == "ib-sriov" and each.get("rdmaIsolation"))
-        for each in plugins
+        for each in plugins_in(config)
     )
+
+
+def plugins_in(config: str) -> list[dict[str, Any]]:
+    """Return the plugins of an attachment's valid configuration."""
+    value, problems = parse_json(config or "{}")
+    return [plugin for _path, plugin in plugins_of(value)] if not problems and isinstance(value, dict) else []
 
 
 def mtus_over_masters(config: str) -> list[tuple[str, str, int]]:

@@ -290,6 +290,22 @@ def exclusions_over_parts(spec: Mapping[str, Any]) -> list[tuple[str, int, int]]
     return found
 
 
+def exclusions_before_blocks(spec: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the exclusions of an IPPool that hold all of a block and leave a block behind them."""
+    network = parse_network(spec.get("subnet"), "")[0]
+    size = spec.get("perNodeBlockSize")
+    if network is None or not isinstance(size, int) or size < 1:
+        return []
+    base = int(network.network_address) + (network.num_addresses > 2)
+    found = []
+    for path, entry in entries(spec, "exclusions"):
+        first, last = (parse_address(entry.get(key), "")[0] for key in ("startIP", "endIP"))
+        if first is not None and last is not None:
+            start, end = -((base - int(first)) // size), (int(last) + 1 - base) // size
+            found += [path] if max(start, 0) < end < usable(network) // size else []
+    return found
+
+
 def _check_routes(spec: Mapping[str, Any], network: Network | None, gateway: str, has_gateway: bool) -> list[Problem]:
     problems = []
     if not has_gateway:

@@ -15,7 +15,7 @@ from typing import Any, Mapping, Tuple
 from ..common.images import older_than, version_numbers
 from ..common.jsontext import Problem
 from .devplugin import selector_groups
-from .nv_ipam import exclusions_over_parts
+from .nv_ipam import exclusions_before_blocks, exclusions_over_parts
 
 MULTUS_THIN_ENTRYPOINT = (4, 0, 0)
 _MULTUS_PAUSING_WATCH = (4, 1, 0)
@@ -244,6 +244,18 @@ def pool_problems(kind: str, spec: Mapping[str, Any], version: str) -> list[Prob
         hint = "an exclusion for each part, or use v0.4.0 or network-operator-v26.1.0, or newer"
         problems += [Problem(path, problem, hint) for path, _first, _last in exclusions_over_parts(spec)]
     return problems
+
+
+def pool_remarks(kind: str, spec: Mapping[str, Any], version: str) -> list[Problem]:
+    """Return which exclusions of an IPPool hold blocks that a release of nv-ipam gives to nodes all the same.
+
+    It gives the first blocks that no node has, in their order (``pkg/ipam-controller/allocator`` of v0.3.7).
+    """
+    if kind != "IPPool" or not _is_older(version, *_NV_IPAM_PASSES_OVER):
+        return []
+    problem = f"holds whole blocks, which nv-ipam {version} gives to nodes all the same: no pod there gets an address"
+    hint = "have the subnet begin behind it, or use v0.4.0 or network-operator-v26.1.0, or newer"
+    return [Problem(path, problem, hint) for path in exclusions_before_blocks(spec)]
 
 
 def _names_release(version: str) -> bool:

@@ -28,6 +28,7 @@ from .resources import Resource
 
 _LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 _MOST_NAMED = 6
+_OF_LEGACY_MODE = ("vlan", "trust", "spoofchk")
 _KNOWN_PREFIXES = (
     "kubernetes.io/",
     f"{FEATURES}kernel-version",
@@ -277,6 +278,27 @@ def check_moved(
             )
             hint = 'chain the rdma plugin: metaPlugins with {"type": "rdma"}, which brings it to the nodes, too'
             network.place.notice(problem, hint)
+
+
+def check_legacy_settings(policies: Iterable[FunctionPolicy], networks: Iterable[Network]) -> None:
+    """Name settings of functions that mlx5 does not take in switchdev mode: pods with them do not start.
+
+    Sources: the kernel's mlx5 esw/legacy.c and eswitch.c, ``ApplyVFConfig`` of sriov-cni; a VLAN 0 is taken.
+    """
+    modes: dict[str, set[str]] = {}
+    for policy in policies:
+        if policy.valid:
+            modes.setdefault(policy.resource, set()).add(policy.spec.get("eSwitchMode") or "legacy")
+    for network in networks:
+        found = modes.get(network.annotations.get(RESOURCE_NAME, ""), set()) if network.valid else set()
+        plugins = nad.plugins_in(network.config) if "switchdev" in found else []
+        for plugin in plugins:
+            given = [key for key in _OF_LEGACY_MODE if plugin.get("type") == "sriov" and plugin.get(key)]
+            if given:
+                problem = f"sets {', '.join(given)}, which functions in switchdev mode do not take: pods do not start"
+                hint = "leave it out: representors and their rules (tc, OVS) do this there, for example an OVSNetwork"
+                say = network.place.violation if found == {"switchdev"} else network.place.notice
+                say(problem, hint)
 
 
 def check_modes(configs: Iterable[PoolConfig], cluster: Policy | None) -> None:

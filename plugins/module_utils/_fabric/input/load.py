@@ -251,6 +251,7 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     policy.check_between(cluster, nodes)
     functions.check(given.function_policies, cluster, nodes)
     functions.check_modes(given.pool_configs, cluster)
+    functions.check_legacy_settings(given.function_policies, given.networks)
     version = policy.whereabouts_version(cluster, settings)
     attachments.check_node_slices(given.networks, version, len(whole.deployed.hosts))
     pools.check_between(given.pools)

@@ -16,7 +16,7 @@ from ..checks.ipam import earlier_sharing
 from ..checks.nv_ipam import POOL_KINDS, PoolKey
 from ..checks.nv_ipam_config import config_problems, read_config
 from ..checks.nv_ipam_parts import parts_of
-from ..checks.versions import pool_problems, reads_pool_objects
+from ..checks.versions import pool_problems, pool_remarks, reads_pool_objects
 from ..common.findings import Place
 from ..common.jsontext import Problem
 from .models_ipam import POOL_MODELS
@@ -137,6 +137,8 @@ def check_readers(pools: Sequence[Pool], namespace: str, version: str | None) ->
             hint = "leave the namespace out, or set rdma_fabric_namespace"
             pool.place.violation(problem, hint)
         note(pool_problems(pool.kind, pool.entry["spec"], version), pool.place)
+        for odd in pool_remarks(pool.kind, pool.entry["spec"], version) if pool.valid else ():
+            _field(pool.place, odd.path).notice(odd.problem, odd.hint)
     if version is not None and not reads_pool_objects(version):
         _check_config(pools, version)
 
