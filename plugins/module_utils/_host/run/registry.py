@@ -119,8 +119,8 @@ def _is_routed(context: Context) -> bool:
 def _is_of_sysctls(context: Context) -> bool:
     """Return whether the spec has settings, some are ours, or NICs lack those that their subnets need."""
     facts = context.actual.facts["settings"]
-    lacking = facts.get("shared_subnets") or facts.get("neighbours")
-    return bool(lacking and context.interfaces) or _asked("sysctls", "multirail_sysctls", kept=True)(context)
+    lacking = facts.get("shared_subnets") or (facts.get("neighbours") and context.interfaces)
+    return bool(lacking) or _asked("sysctls", "multirail_sysctls", kept=True)(context)
 
 
 def _is_kept_at_boot(context: Context) -> bool:

@@ -366,6 +366,10 @@ class TestMultirail:
         plan = previewed(self.routed(*self.SHARED), interfaces=self.RAILS)["plan"]
         (notice,) = [text for text in plan["notices"] if "in one subnet" in text]
         assert notice.startswith("rail0, ens2f1 are in one subnet (10.0.0.0/24), and with arp_ignore 0")
+        assert "next: rdma_fabric_multirail_sysctls: true" in notice
+        for few in ([], self.RAILS[1:]):
+            (text,) = [each for each in previewed(self.routed(*self.SHARED), interfaces=few)["plan"]["notices"]]
+            assert f"next: {'ens2f0' if few else 'ens2f0, ens2f1'} in rdma_fabric_interfaces and" in text
         assert not [step for step in plan["steps"] if step["concern"] == "sysctl"]
 
     @pytest.mark.parametrize(
@@ -376,9 +380,8 @@ class TestMultirail:
             (SHARED, {"multirail_sysctls": True}, {}),
             (SHARED, {}, {"ignore": "1"}),
             (SHARED, {}, {"ignore_of_all": "2"}),
-            (SHARED, {"interfaces": RAILS[:1]}, {}),
         ],
-        ids=["two subnets", "the uplink", "asked for", "set by hand", "set for all", "not ours"],
+        ids=["two subnets", "the uplink", "asked for", "set by hand", "set for all"],
     )
     def test_others_are_not(self, networks: Any, wish: dict[str, Any], ignored: dict[str, str]) -> None:
         kernel = self.routed(*networks, **ignored)

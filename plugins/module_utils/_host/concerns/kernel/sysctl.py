@@ -403,17 +403,17 @@ def _port_of(context: Context, key: str) -> Netdev | None:
 
 
 def _unguarded(context: Context) -> list[str]:
-    """Return a notice for each group of the spec's interfaces in one subnet that answer ARP for each other."""
-    rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
+    """Return a notice for each group of RDMA ports in one subnet that answer ARP for each other, listed or not."""
+    listed = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
     found = []
     for network, names in context.actual.facts["settings"].get("shared_subnets", {}).items():
-        ours = [rails[name] for name in names if name in rails]
-        if len(ours) > 1:
-            found.append(
-                f"{', '.join(ours)} are in one subnet ({network}), and with arp_ignore 0 each answers ARP for the "
-                "addresses of all, so traffic may come in by another one than it is for; next: "
-                "rdma_fabric_multirail_sysctls: true, or a subnet for each"
-            )
+        others = [name for name in names if name not in listed]
+        with_them = f"{', '.join(others)} in rdma_fabric_interfaces and " if others else ""
+        found.append(
+            f"{', '.join(listed.get(name, name) for name in names)} are in one subnet ({network}), and with arp_ignore "
+            "0 each answers ARP for the addresses of all, so traffic may come in by another one than it is for; next: "
+            f"{with_them}rdma_fabric_multirail_sysctls: true, or a subnet for each"
+        )
     return found
 
 
