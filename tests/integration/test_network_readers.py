@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart, let_everybody_read
 from ansible_collections.rdma.fabric.tests.integration.kept_files import ALONE, DROP_IN, NAME, WANTS, generated, kept
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
-from ansible_collections.rdma.fabric.tests.unit._host.test_vf_counts import EIGHT
+from ansible_collections.rdma.fabric.tests.unit._host.test_set_elsewhere import EIGHT
 
 NETWORKD = f"""{ALONE}
 timeout --preserve-status 20 "$2" &

@@ -147,7 +147,7 @@ def facts(nics: list[Any] | None = None, netdevs: list[Any] | None = None, **cha
             "result": None,
             "guard": None,
             "awaited": {},
-            "vf_counts": {},
+            "set_elsewhere": {},
         },
         "naming": {
             "udev": True,

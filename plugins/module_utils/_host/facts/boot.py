@@ -16,7 +16,7 @@ from ..machine.probe import Probe, printable
 from ..spec.cards import kept_cards
 from .managers.read import read_managers
 from .own_files import read_awaited
-from .shapes import Boot, BootResult, Guarded, VfCount
+from .shapes import Boot, BootResult, Guarded, SetElsewhere
 
 RESULT = StateFile(
     host_files.RESULT_FILE,
@@ -37,11 +37,11 @@ _GUARD_STATES = (
 
 
 def read_boot_state(
-    probe: Probe, netdevs: Iterable[str], files: dict[str, str], vf_counts: dict[str, list[VfCount]]
+    probe: Probe, netdevs: Iterable[str], files: dict[str, str], set_elsewhere: dict[str, list[SetElsewhere]]
 ) -> Boot:
     """Return the network managers, the boot unit and its last result, the guard, and what awaits a reboot.
 
-    ``files`` are ours and ``vf_counts`` the configured numbers of functions, which were read before.
+    ``files`` are ours and ``set_elsewhere`` the settings of ports in files of others, which were read before.
     """
     names = [posixpath.join(host_files.PROGRAM_DIRECTORY, name) for name in probe.names(host_files.PROGRAM_DIRECTORY)]
     return {
@@ -55,7 +55,7 @@ def read_boot_state(
         "result": _result(probe),
         "guard": _guard(probe),
         "awaited": read_awaited(probe),
-        "vf_counts": vf_counts,
+        "set_elsewhere": set_elsewhere,
     }
 
 

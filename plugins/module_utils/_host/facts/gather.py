@@ -25,7 +25,7 @@ from .pci import Function, add_slots, gpu_entry, nic_entry, read_functions, read
 from .rdma import read_rdma
 from .remote_storage import read_remote_storage
 from .settings import read_settings
-from .shapes import Facts, Gpu, Nic, RdmaDevice, ReadNetdev, VfCount
+from .shapes import Facts, Gpu, Nic, RdmaDevice, ReadNetdev, SetElsewhere
 from .system import read_system
 from .topology import distances, place_by_processors, processor_nodes, rails
 from .uplink import Tables, read_carried, read_shared_subnets, read_tables, read_uplinks
@@ -79,7 +79,7 @@ def read_host(
     modules, own_files = read_modules(probe, system["kernel"], kernel_modules), read_own_files(probe)
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, spec["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
-    vf_counts = _read_vf_counts(probe, spec, netdev_facts, nics)
+    set_elsewhere = _read_set_elsewhere(probe, spec, netdev_facts, nics)
     facts: Facts = {
         "format": FORMAT,
         "system": system,
@@ -94,7 +94,7 @@ def read_host(
         "pcie": read_pcie(probe, fabric, gpus),
         "uplinks": uplinks,
         "labels": node_labels(system, nics, bool(gpus)),
-        "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, vf_counts),
+        "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, set_elsewhere),
         "naming": read_naming(probe, system, netdev_facts, nics, spec),
         "owners": read_owners(probe),
         # Read below for the devices that entries of the spec select.
@@ -126,15 +126,16 @@ def _add_slots(probe: Probe, facts: Facts) -> None:
         add_slots(probe, [*facts["nics"], *facts["gpus"]])
 
 
-def _read_vf_counts(
+def _read_set_elsewhere(
     probe: Probe, desired: HostSpec, netdevs: Sequence[ReadNetdev], nics: Sequence[Nic]
-) -> dict[str, list[VfCount]]:
-    """Return the configuration that makes VFs, if the spec sets a number of them."""
-    if all(entry["vfs"] is None for entry in desired["interfaces"]):
+) -> dict[str, list[SetElsewhere]]:
+    """Return the settings of ports that others make, if the spec has one of these."""
+    wanted = [(each["vfs"], each["eswitch_mode"], each["mtu"], each["queues"]) for each in desired["interfaces"]]
+    if all(value is None for values in wanted for value in values):
         return {}
-    from .vf_counts import read_vf_counts
+    from .set_elsewhere import read_set_elsewhere
 
-    return read_vf_counts(probe, netdevs, nics)
+    return read_set_elsewhere(probe, netdevs, nics)
 
 
 def _switch_managers(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[str]:

@@ -274,11 +274,12 @@ class Uplink(TypedDict):
     needs: list[str]
 
 
-class VfCount(TypedDict):
-    """A file that creates VFs, and their number (vf_counts.py)."""
+class SetElsewhere(TypedDict):
+    """A file that makes a setting of a port at boot, too, by the key of the spec (set_elsewhere.py)."""
 
     file: str
-    count: int
+    key: str
+    value: str
 
 
 class Unit(TypedDict):
@@ -328,7 +329,7 @@ class Boot(TypedDict):
     result: BootResult | None
     guard: Guarded | None
     awaited: dict[str, KnownAwaited]
-    vf_counts: dict[str, list[VfCount]]
+    set_elsewhere: dict[str, list[SetElsewhere]]
 
 
 class Digest(TypedDict):

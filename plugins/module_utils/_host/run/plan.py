@@ -17,6 +17,7 @@ from typing import Callable, Iterable, NamedTuple, Sequence
 from ..concerns.pcie.remarks import remarks
 from ..engine import steps
 from ..engine.context import Context
+from ..engine.elsewhere import also_set
 from ..engine.pending_reboot import refuse_unmet
 from ..engine.steps import Plan, Step, is_executable, with_reason
 from ..facts.host_state import HostState
@@ -63,6 +64,7 @@ def plan_with_context(
     context = Context(desired, actual, interfaces, brings_modules=brings_modules)
     holds = _holds(context)
     notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + _functions_to_come(context)
+    notices += also_set(context)
     notices += [notice for each in holds for notice in each.notices(context)]
     for name in concerns:
         if name == "naming":

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ...engine.context import ConcernPlan, Context, Handler
+from ...engine.elsewhere import contested
 from ...engine.operations import Run, Work
 from ...engine.ports import port_of
 from ...engine.steps import NOTHING, NOW, PLANNED, REFUSED, Step, Value, key_of, make_step, with_reason
@@ -129,7 +130,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
     if vf_lag_refusal(context.actual, context.interfaces, interface):
         # Also for a host that is like that now: at the next boot, the boot unit would keep the bond from being so.
         return [_change(context, interface, wanted, now)]
-    if wanted == mode_then(context, interface):
+    if wanted == mode_then(context, interface) and not contested(context, interface, "eswitch_mode", wanted):
         return _binding(context, interface, wanted)
     return [_change(context, interface, wanted, now)]
 
@@ -192,7 +193,8 @@ def _refusal(context: Context, interface: Interface, wanted: str) -> str:
     problem = read["problem"] if read is not None else ""
     if problem:
         return f"its mode can't be read ({problem}): run as root, with iproute2 and a driver that has the mode"
-    refusal = arm_side_refusal(context.actual, nic) or vf_lag_refusal(context.actual, context.interfaces, interface)
+    refusal = contested(context, interface, "eswitch_mode", wanted) or arm_side_refusal(context.actual, nic)
+    refusal = refusal or vf_lag_refusal(context.actual, context.interfaces, interface)
     refusal = refusal or context.uplink_refusal(nic, interface.netdev)
     if refusal or context.planned(f"vfs:{interface.key}"):
         return refusal

@@ -10,6 +10,7 @@ drivers/pci/iov.c): a number other than 0 can only be written over 0, and users 
 from __future__ import annotations
 
 from ...engine.context import ConcernPlan, Context
+from ...engine.elsewhere import contested
 from ...engine.steps import (
     BOOT,
     NEEDS_REBOOT,
@@ -27,7 +28,7 @@ from ...engine.steps import (
 from ...facts.eswitch import SWITCHDEV, present_mode, vf_lag_refusal
 from ...facts.firmware import may_share_firmware
 from ...facts.host_state import Interface, Unknown, enabled_functions, is_guest_function, most_functions
-from ...facts.shapes import Nic, VfCount
+from ...facts.shapes import Nic
 from ...facts.users import held
 from . import drivers_plan as drivers
 from . import settings_plan as functions
@@ -56,7 +57,7 @@ def plan(context: Context) -> ConcernPlan:
     for interface in context.interfaces:
         count_steps, said = _number(context, interface)
         steps += count_steps
-        notices += [*said, *_made_anew(context, count_steps), *_also_made(context, interface)]
+        notices += [*said, *_made_anew(context, count_steps)]
         if leaves_switchdev(context.actual, interface) and not any(map(is_executable, count_steps)):
             # In switchdev mode mlx5 does not take all settings: the plan of the e-switch has them after its mode.
             continue
@@ -84,7 +85,7 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
         )
         return [], [skipped]
     now = interface.functions
-    others = _made_by_others(context, interface, wanted)
+    others = contested(context, interface, "vfs", wanted)
     if wanted != now and isinstance(enabled_functions(nic), Unknown):
         return [_change(context, interface, wanted, now, _UNKNOWN)], []
     if wanted == now and not others:
@@ -92,32 +93,6 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
     if not others and _waits_for_firmware(context, interface, wanted):
         return [_waiting(context, interface, wanted, now)], []
     return [_change(context, interface, wanted, now, others or _refusal(context, interface, wanted))], []
-
-
-def _others(context: Context, interface: Interface) -> list[VfCount]:
-    """Return the files of the host's network configuration that create VFs of the port, too."""
-    return context.actual.facts["boot"]["vf_counts"].get(interface.name, [])
-
-
-def _made_by_others(context: Context, interface: Interface, wanted: int) -> str:
-    """Return which files create another number of functions at boot; empty if none does, and in a removal."""
-    others = [entry for entry in _others(context, interface) if entry["count"] != wanted]
-    if not others or context.removing:
-        return ""
-    said = " and ".join(f"{entry['file']} asks for {entry['count']}" for entry in others)
-    return (
-        f"{said}, and each boot would make one number and then the other; next: ask for {wanted} there, remove it "
-        "there, or leave vfs out here"
-    )
-
-
-def _also_made(context: Context, interface: Interface) -> list[str]:
-    """Return a notice about files that create the same number of functions, which then has two owners."""
-    wanted = interface.wanted["vfs"]
-    files = [entry["file"] for entry in _others(context, interface) if entry["count"] == wanted]
-    if not files or context.removing:
-        return []
-    return [f"{context.target_of(interface)}: {', '.join(files)} asks for {wanted} VFs as well: keep one"]
 
 
 def _made_anew(context: Context, steps: list[Step]) -> list[str]:

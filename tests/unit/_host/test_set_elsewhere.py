@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""VFs that the host's network configuration makes: another number is refused, the same one is told."""
+"""Settings that the host's own configuration makes, too: another number of VFs is refused, the same one is told."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (
     MAC,
     PF,
@@ -92,7 +93,7 @@ def test_the_same_number_is_told(owner: str) -> None:
         host(path, re.sub(r"(count: |vfs=|Functions=|echo )8", r"\g<1>1", text)), wish({"pci": PF, "vfs": 1})
     )["plan"]
     assert [step["status"] for step in plan["steps"]] == ["planned"]
-    assert f"{path} asks for 1 VFs as well: keep one" in plan["notices"][0]
+    assert f"{path} asks for vfs 1 as well: keep one" in plan["notices"][0]
 
 
 @pytest.mark.parametrize("owner", NONE)
@@ -110,3 +111,69 @@ def test_functions_that_nobody_asks_us_for_are_left_to_their_owner() -> None:
     kernel.tree.add_file(NETPLAN, EIGHT["netplan"][1])
     assert len(refusals(applied(kernel, wish({"pci": PF, "vfs": 4})))) == 1, "it has them now, and not after a boot"
     assert not applied(kernel, wish(rdma_fabric_allow_vf_reset=True), REMOVE).get("failed")
+
+
+UNIT, WANTS = "/etc/systemd/system/site-nics.service", "/etc/systemd/system/multi-user.target.wants/site-nics.service"
+# netplan's examples/sriov_vlan.yaml; nm-settings-keyfile(5); the unit that Mellanox's scripts for OVS offload set up.
+SWITCHDEV = {
+    "netplan": (NETPLAN, f"{ETHERNETS}    enp24s0f0np0:\n      embedded-switch-mode: switchdev\n"),
+    "NetworkManager": (PROFILE, "[connection]\ninterface-name=enp24s0f0np0\n[sriov]\neswitch-mode=1\n"),
+    "ifupdown": (
+        STANZAS,
+        f"iface enp24s0f0np0 inet manual\n    up devlink dev eswitch set pci/{mlx5.PF} mode switchdev\n",
+    ),
+    "a unit": (
+        UNIT,
+        f"[Service]\nExecStart=/bin/sh -c \\\n 'devlink dev eswitch set pci/{mlx5.PF} mode switchdev'\n",
+    ),
+}
+
+
+def switching(path: str, text: str, *, enabled: bool = True) -> Kernel:
+    kernel = mlx5.booted()
+    kernel.tree.add_file(path, text)
+    if path == UNIT and enabled:
+        kernel.tree.add_link(WANTS, UNIT)
+    return kernel
+
+
+@pytest.mark.parametrize("owner", SWITCHDEV)
+def test_another_mode_of_the_e_switch_is_refused_with_the_file_also_where_the_host_has_ours_now(owner: str) -> None:
+    path = SWITCHDEV[owner][0]
+    plan = mlx5.applied(switching(*SWITCHDEV[owner]), mlx5.wish(eswitch_mode="legacy"))["plan"]
+    (why,) = [step["detail"] for step in plan["steps"] if step["status"] == "refused"]
+    assert f"{path} asks for switchdev, and each boot" in why and "leave eswitch_mode out here" in why
+    plan = mlx5.applied(switching(*SWITCHDEV[owner]), mlx5.wish(vfs=2, eswitch_mode="switchdev"))["plan"]
+    assert any(f"{path} asks for eswitch_mode switchdev as well: keep one" in text for text in plan["notices"])
+
+
+def test_a_unit_that_nothing_starts_sets_nothing() -> None:
+    kernel = switching(*SWITCHDEV["a unit"], enabled=False)
+    assert mlx5.applied(kernel, mlx5.wish(eswitch_mode="legacy"))["plan"]["steps"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (LINK, f"[Match]\nMACAddress={MAC}\n[Link]\nMTUBytes=1500\nRxBufferSize=512\nCombinedChannels=2\n"),
+        (
+            STANZAS,
+            "iface enp1s0f0 inet manual\n    up ip link set dev $IFACE up mtu 1500\n"
+            "    up ethtool -G $IFACE rx 512\n    up ethtool -L $IFACE combined 2\n",
+        ),
+        (
+            UNIT,
+            "[Service]\nExecStart=/sbin/ip link set enp1s0f0 up mtu 1500\n"
+            "ExecStartPost=/sbin/ethtool -G enp1s0f0 rx 512\nExecStartPost=/sbin/ethtool -L enp1s0f0 combined 2\n",
+        ),
+    ],
+    ids=["systemd.link", "ifupdown", "a unit"],
+)
+def test_another_mtu_and_other_rings_and_channels_are_told(path: str, text: str) -> None:
+    kernel = host(path, text)
+    if path == UNIT:
+        kernel.tree.add_link(WANTS, UNIT)
+    wanted = {"pci": PF, "mtu": 9000, "queues": {"rx_ring": 1024, "channels": 2}}
+    notices = [each for each in previewed(kernel, wish(wanted))["plan"]["notices"] if "keep one" in each]
+    assert [f"{path} sets {key}" in each for key, each in zip(("mtu to 1500", "rx_ring to 512"), notices)] == [True] * 2
+    assert len(notices) == 2, "the same number of channels is no harm"

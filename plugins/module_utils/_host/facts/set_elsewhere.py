@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read which settings of ports the host's own configuration makes, too: whatever sets them last wins at each boot.
+
+netplan: ``virtual-function-count``, or the number of ethernet definitions with a ``link`` to the port, and
+``embedded-switch-mode`` (netplan-yaml(5), src/sriov.c). systemd.link(5): ``SR-IOVVirtualFunctions=``, or one more than
+the highest ``VirtualFunction=`` of its [SR-IOV] sections, ``MTUBytes=``, and sizes of rings and numbers of channels.
+NetworkManager: ``total-vfs`` and ``eswitch-mode`` of [sriov], and rings of [ethtool] (nm-settings-keyfile(5)).
+ifupdown (interfaces(5), pre-up and up) and enabled units of systemd: commands that write a number to a port's
+``sriov_numvfs``, or set its e-switch (devlink), its MTU (ip) or its rings and channels (ethtool). The MTUs of network
+managers are read with the rest of theirs (managers).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, Iterator, Mapping, NamedTuple
+
+from ..machine.probe import Probe, parse_int, printable, texts_of
+from .competing_rules import link_files
+from .managers import ifupdown, ini
+from .netdev import permanent_mac
+from .shapes import Nic, ReadNetdev, SetElsewhere
+
+# Keys of entries of the spec, and of their queues.
+VFS, ESWITCH, MTU = "vfs", "eswitch_mode", "mtu"
+_PROFILES = ("/etc/NetworkManager/system-connections/",)
+_NETPLAN = ("/etc/netplan/",)
+_STANZAS = (ifupdown.MAIN_FILE, f"{ifupdown.DIRECTORY}/")
+_UNITS = "/etc/systemd/system"
+_WRITTEN = re.compile(r"\becho (\d+) ?> ?/sys/(?:class/net|bus/pci/devices)/([^/\s]+)/(?:device/)?sriov_numvfs\b")
+_SWITCHED = re.compile(r"\bdevlink dev eswitch set pci/([0-9a-f:.]+) .*?\bmode (legacy|switchdev)\b")
+_GIVEN_MTU = re.compile(r"\bip (?:-\S+ )*link set (?:dev )?(\S+) .*?\bmtu (\d+)")
+_SIZED = re.compile(r"\bethtool (?:-[GL]|--set-(?:ring|channels)) (\S+)((?: (?:rx|tx|combined) \d+)+)")
+_SIZE = re.compile(r" (rx|tx|combined) (\d+)")
+_SIZES = {"rx": "rx_ring", "tx": "tx_ring", "combined": "channels"}
+_OF_LINKS = {
+    MTU: "MTUBytes",
+    "rx_ring": "RxBufferSize",
+    "tx_ring": "TxBufferSize",
+    "channels": "CombinedChannels",
+}
+_OF_PROFILES = (
+    (VFS, "sriov", "total-vfs"),
+    (ESWITCH, "sriov", "eswitch-mode"),
+    ("rx_ring", "ethtool", "ring-rx"),
+    ("tx_ring", "ethtool", "ring-tx"),
+    ("channels", "ethtool", "channels-combined"),
+)
+# NetworkManager's numbers of modes (nm-settings-keyfile(5)).
+_MODES = {"0": "legacy", "1": "switchdev"}
+_THIS_INTERFACE = ("$IFACE", "${IFACE}")
+_KEY = re.compile(r"^(\s*)[\"']?([\w.:-]+)[\"']?\s*:\s*(.*?)\s*$")
+_INLINE = re.compile(r"[\"']?([\w-]+)[\"']?\s*:\s*[\"']?([\w.:*-]+)")
+_MOST = 32
+
+
+class _Setting(NamedTuple):
+    """A setting of the port that has one of ``names``: an interface's name, MAC or PCI address."""
+
+    names: set[str]
+    file: str
+    key: str
+    value: str
+
+
+def read_set_elsewhere(
+    probe: Probe,
+    netdevs: Iterable[ReadNetdev],
+    nics: Iterable[Nic],
+) -> dict[str, list[SetElsewhere]]:
+    """Return ``file``, ``key`` and ``value`` of everything that sets up ports at boot, by the port's interface name."""
+    read = list(netdevs)
+    ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
+    given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe), *_of_units(probe)]
+    given += [_Setting({name}, printable(path), key, value) for name, path, key, value in _of_links(probe, read, nics)]
+    found: dict[str, list[SetElsewhere]] = {}
+    for port in ports:
+        keys = {port["name"], str(permanent_mac(port)).lower(), str(port["pci"])}
+        settings: list[SetElsewhere] = [
+            {"file": each.file, "key": each.key, "value": each.value} for each in given if keys & each.names
+        ]
+        if settings:
+            found[port["name"]] = settings[:_MOST]
+    return found
+
+
+def _of_links(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str, str]]:
+    for name, path, text in link_files(probe, netdevs, nics):
+        settings = ini.settings(text)
+        count = _count_of_link(settings)
+        yield from ((name, path, VFS, str(number)) for number in ([] if count is None else [count]))
+        for key, written in _OF_LINKS.items():
+            value = ini.last(settings, "Link", written)
+            if value:
+                yield name, path, key, value
+
+
+def _of_profiles(probe: Probe) -> Iterator[_Setting]:
+    for path, text in texts_of(probe, _PROFILES, (".nmconnection",)):
+        settings = ini.settings(text)
+        names = {ini.last(settings, "connection", "interface-name"), ini.last(settings, "ethernet", "mac-address")}
+        known = {name.lower() if ":" in name else name for name in names if name}
+        for key, section, written in _OF_PROFILES:
+            value = ini.last(settings, section, written)
+            if value and (key != ESWITCH or value in _MODES):
+                yield _Setting(known, printable(path), key, _MODES[value] if key == ESWITCH else value)
+
+
+def _of_stanzas(probe: Probe) -> Iterator[_Setting]:
+    for path, text in texts_of(probe, _STANZAS):
+        found: dict[tuple[str, str], str] = {}
+        current = ""
+        for first, *rest in ifupdown.lines(text):
+            current = rest[0] if first == "iface" and rest else current
+            if first in ("pre-up", *ifupdown.WHEN_UP):
+                found.update(_of_command(" ".join(rest), current))
+        yield from _settings_of(path, found)
+
+
+def _of_units(probe: Probe) -> Iterator[_Setting]:
+    """Yield what commands of enabled units set; ours run a program, which is not one of these."""
+    wanted = [name for name in probe.names(_UNITS) if name.endswith((".wants", ".requires"))]
+    enabled = sorted({name for each in wanted for name in probe.names(f"{_UNITS}/{each}") if name.endswith(".service")})
+    for path, text in texts_of(probe, [f"{_UNITS}/{name}" for name in enabled]):
+        found: dict[tuple[str, str], str] = {}
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.startswith("Exec"):
+                found.update(_of_command(" ".join(line.split())))
+        yield from _settings_of(path, found)
+
+
+def _of_command(command: str, interface: str = "") -> Mapping[tuple[str, str], str]:
+    """Return the settings that a command makes, by the port as it names it and the key; the last one is the result.
+
+    ``interface`` is that of the stanza. A 0 is written to ``sriov_numvfs`` before any other number.
+    """
+    plain = command.replace('"', "").replace("'", "")
+    found = {(port, VFS): count for count, port in _WRITTEN.findall(plain)}
+    found.update({(port, ESWITCH): mode for port, mode in _SWITCHED.findall(plain)})
+    found.update({(port, MTU): size for port, size in _GIVEN_MTU.findall(plain)})
+    for port, sizes in _SIZED.findall(plain):
+        found.update({(port, _SIZES[word]): size for word, size in _SIZE.findall(sizes)})
+    return {(interface if port in _THIS_INTERFACE else port, key): value for (port, key), value in found.items()}
+
+
+def _settings_of(path: str, found: Mapping[tuple[str, str], str]) -> list[_Setting]:
+    return [_Setting({port}, printable(path), key, value) for (port, key), value in found.items()]
+
+
+def _of_netplan(probe: Probe) -> list[_Setting]:
+    """Return the settings of ethernet definitions; files are merged by definition id."""
+    names: dict[str, set[str]] = {}
+    given: dict[tuple[str, str], tuple[str, str]] = {}
+    linked: dict[str, tuple[str, int]] = {}
+    for path, text in texts_of(probe, _NETPLAN, (".yaml",)):
+        for section, definition, key, value in _netplan_values(text):
+            if section != "ethernets":
+                continue
+            known = names.setdefault(definition, {definition})
+            if key in ("set-name", "name", "macaddress"):
+                known.add(value.lower() if ":" in value else value)
+            elif key == "virtual-function-count" and parse_int(value) is not None:
+                given[definition, VFS] = (printable(path), value)
+            elif key == "embedded-switch-mode":
+                given[definition, ESWITCH] = (printable(path), value)
+            elif key == "link":
+                linked[value] = (printable(path), linked.get(value, ("", 0))[1] + 1)
+    counted = {(definition, VFS): (path, str(count)) for definition, (path, count) in linked.items()}
+    return [
+        _Setting(names.get(definition, {definition}), path, key, value)
+        for (definition, key), (path, value) in {**counted, **given}.items()
+    ]
+
+
+def _netplan_values(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield section, definition, key and value of definitions, in block style or on one line."""
+    above: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        found = _KEY.match(re.split(r"(?:^|\s)#", line, maxsplit=1)[0])
+        if found is None:
+            continue
+        indent, key, value = len(found.group(1)), found.group(2), found.group(3)
+        above = [(at, name) for at, name in above if at < indent]
+        path = [name for _at, name in above if name != "network"]
+        above.append((indent, key))
+        if value.startswith("{") and path:
+            definition = key if len(path) == 1 else path[1]
+            for inner, given in _INLINE.findall(value):
+                yield path[0], definition, inner, given
+        elif value and len(path) >= 2:
+            yield path[0], path[1], key, value.strip("\"'")
+
+
+def _count_of_link(settings: list[ini.Setting]) -> int | None:
+    count = parse_int(ini.last(settings, "Link", "SR-IOVVirtualFunctions") or "")
+    if count is not None:
+        return count
+    numbers = [parse_int(s.value) for s in settings if (s.section, s.key) == ("SR-IOV", "VirtualFunction")]
+    return max((number + 1 for number in numbers if number is not None), default=None)
