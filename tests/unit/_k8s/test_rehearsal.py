@@ -232,6 +232,38 @@ def test_daemon_sets_of_the_whole_cluster_are_listed_once_for_what_is_pushed_and
     assert server.requests == [("GET", "/apis/apps/v1/daemonsets", {"limit": "500"})]
 
 
+@pytest.mark.parametrize(
+    ("data", "component", "said"),
+    [
+        ({"cni-exclusive": "true"}, "multus", ["ConfigMap kube-system/cilium-config has cni-exclusive"]),
+        ({"cni-exclusive": "false"}, "multus", []),
+        ({}, "multus", []),
+        (None, "multus", []),
+        ({"cni-exclusive": "true"}, "nfd", []),
+    ],
+)
+def test_a_cilium_that_renames_the_configuration_of_multus_is_named_with_the_way_out(
+    data: dict[str, str] | None, component: str, said: list[str]
+) -> None:
+    """The chart of cilium/cilium: cni.exclusive is true by default, and cni-exclusive of its ConfigMap."""
+    server = Reviewer()
+    agent = daemon_set("cilium", "kube-system", "quay.io/cilium/cilium:v1.17.4")
+    server.put("daemonsets", {**agent, "metadata": {**agent["metadata"], "labels": {"k8s-app": "cilium"}}})
+    if data is not None:
+        server.put("configmaps", {**config_map("cilium-config", "kube-system"), "data": data})
+    notices = say_other_daemon_sets(connect(server), [of_component(component)])
+    assert (
+        [notice.startswith(start) for notice, start in zip(notices, said)]
+        == [True] * len(said)
+        == [True] * len(notices)
+    )
+    assert all("next: set cni.exclusive: false" in notice for notice in notices)
+    assert len(server.requests) == 1 + (component == "multus")
+    server.rules = {"": [rule("apps", "daemonsets", "list")]}
+    told = say_other_daemon_sets(connect(server), [of_component("multus")])
+    assert [text.startswith("not checked whether Cilium renames") for text in told] == [True]
+
+
 def test_nothing_is_listed_where_nothing_is_pushed_that_may_be_there_already() -> None:
     server = Reviewer()
     assert say_other_daemon_sets(connect(server), [config_map("a"), of_component("cni-plugins"), daemon_set("d")]) == []

@@ -120,7 +120,7 @@ def _merged(
         if not selected:
             guests = [nic["address"] for nic in actual.nics.values() if is_guest_function(nic)]
             passed = [address for address in guests if _matches(request, actual.nics[address], actual, own)]
-            why = _guest_functions(passed) if passed else _unmatched_names(request)
+            why = _guest_functions(passed) if passed else _unmatched(request, actual)
             notices.append(f"{source} selects this host and none of its ports{why}")
         for nic in selected:
             group = _Group(source, _functions(request, _all_names(actual, nic, own)), request)
@@ -133,12 +133,21 @@ def _merged(
     return ports, notices
 
 
-def _unmatched_names(request: FunctionRequest) -> str:
-    """Return the port names that a policy selects, for a notice that there are none; these are not alternative
-    names."""
+def _unmatched(request: FunctionRequest, actual: HostState) -> str:
+    """Return what a policy selects by, for a notice that there is none, and the cards that there are.
+
+    Alternative names are not among the names of ports.
+    """
+    ids = [f"{key} {request[key]}" for key in ("vendor", "device") if request[key]]
+    cards = sorted({f"{nic['vendor']}:{nic['device']}" for nic in actual.nics.values() if nic["function"] == "pf"})
+    parts = [f"by {', '.join(ids)}, and its cards are {_few(cards) or 'none'}"] if ids else []
     names = [str(port["name"]) for port in request["ports"]]
-    more = ", ..." if len(names) > _MOST_NAMES else ""
-    return f" (by name: {', '.join(names[:_MOST_NAMES])}{more}; alternative names do not count)" if names else ""
+    parts += [f"by name: {_few(names)}; alternative names do not count"] if names else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
 
 
 def _combined(port: _Port, known: _Port, equal: bool, called: str, notices: list[str]) -> _Port:
@@ -159,9 +168,8 @@ def _combined(port: _Port, known: _Port, equal: bool, called: str, notices: list
 
 def _guest_functions(functions: Sequence[str]) -> str:
     """Return why a policy that selects functions passed through to this guest has no effect."""
-    more = ", ..." if len(functions) > _MOST_NAMES else ""
     return (
-        f": {', '.join(functions[:_MOST_NAMES])}{more} are VFs in a guest, which makes none of its own; "
+        f": {_few(functions)} are VFs in a guest, which makes none of its own; "
         "the device plugin offers them as they are"
     )
 

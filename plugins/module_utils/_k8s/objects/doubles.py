@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
-from .objects import MANAGED_BY, MANAGER, SET_LABEL, key_of
+from .objects import MANAGED_BY, MANAGER, SET_LABEL, Key, key_of
 from .operators import base_name, containers_of
 
 _COMPONENT = "app.kubernetes.io/component"
@@ -90,6 +90,28 @@ def doubles(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, An
                 says = f"{key} ({image}) is another {program.name}, and {program.clash}"
                 found.append(f"{says} (next: {program.step}, or remove the other one)")
     return sorted(found)
+
+
+def cilium_beside(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]]) -> Key | None:
+    """Return the ConfigMap of a Cilium beside whose agents the objects of a push put Multus on nodes."""
+    if "multus" not in _pushed(objects):
+        return None
+    of_cilium = (key_of(body) for body in live if _labels(body).get("k8s-app") == "cilium")
+    return next((Key("v1", "ConfigMap", key.namespace, "cilium-config") for key in of_cilium), None)
+
+
+def renamed_by_cilium(config: Key, data: Mapping[str, Any]) -> list[str]:
+    """Return a notice where Cilium keeps the CNI configurations of others from nodes, as its chart sets it up.
+
+    Its agents rename them to ``*.cilium_bak`` (cilium/cilium, daemon/cmd/cni), that of Multus among them.
+    """
+    if str(data.get("cni-exclusive")) != "true":
+        return []
+    return [
+        f"{config} has cni-exclusive: Cilium renames the CNI configuration of Multus on nodes to *.cilium_bak, and "
+        "pods get no network but the cluster's (next: set cni.exclusive: false in the values of Cilium's chart, restart "
+        "its DaemonSet, and then the pods of Multus)"
+    ]
 
 
 def _pushed(objects: Iterable[Mapping[str, Any]]) -> list[str]:

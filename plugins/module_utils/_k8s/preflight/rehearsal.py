@@ -13,11 +13,11 @@ from typing import Callable, Collection, Iterable
 
 from ..api.errors import ApiFault, Fault, seen_or_told
 from ..api.kinds import Kinds, Resource
-from ..api.snapshot import fetch_group, list_objects
+from ..api.snapshot import fetch_group, get_object, list_objects
 from ..api.transport import Connection
 from ..batch.batch import run
 from ..batch.session import CONFIGURED, CREATED, DELETED, BatchError, BatchRequest, BatchResult, Change
-from ..objects.doubles import doubles, names_of_doubled
+from ..objects.doubles import cilium_beside, doubles, names_of_doubled, renamed_by_cilium
 from ..objects.gpu_driver import waiting_gpu_drivers
 from ..objects.inventory import inventory_key
 from ..objects.objects import Json, Key, read_waves
@@ -223,9 +223,21 @@ def say_other_daemon_sets(connection: Connection, objects: Collection[Json]) -> 
 
     def look() -> list[str]:
         live = list(list_objects(connection, _DAEMON_SETS, _AS_DAEMON_SETS, {}))
-        return [*doubles(objects, live), *waiting_gpu_drivers(objects, live)]
+        cilium = cilium_beside(objects, live)
+        renamed = [] if cilium is None else _say_renamed(connection, cilium)
+        return [*doubles(objects, live), *renamed, *waiting_gpu_drivers(objects, live)]
 
     return seen_or_said(look, f"whether the cluster has another {' or '.join(names)}")
+
+
+def _say_renamed(connection: Connection, config: Key) -> list[str]:
+    """Say that Cilium renames the configuration of Multus, or that this was not checked; raises ApiFault."""
+
+    def look() -> list[str]:
+        found = get_object(connection, Kinds(lambda path: fetch_group(connection, path)), config) or {}
+        return renamed_by_cilium(config, found.get("data") or {})
+
+    return seen_or_said(look, "whether Cilium renames the CNI configuration of Multus (cni.exclusive)")
 
 
 def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:

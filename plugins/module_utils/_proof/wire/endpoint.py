@@ -192,7 +192,8 @@ def attached_network(annotation: Any, network: str) -> Attached | Problem:
         return {
             "problem": "the pod has no network status, only its first interface",
             "cause": "Multus did not handle it: it was not in charge on that node when the pod started",
-            "next_step": "check that Multus runs there and that its configuration is the first one in /etc/cni/net.d",
+            "next_step": "check that Multus runs there and that its configuration is the first one in /etc/cni/net.d "
+            "(Cilium renames it to *.cilium_bak unless its chart has cni.exclusive: false)",
         }
     try:
         entries = json.loads(str(annotation))

@@ -132,7 +132,10 @@ class TestMerge:
         assert notices == [f"{ONE} (ens1f0): SriovNetworkNodePolicy/b takes precedence over SriovNetworkNodePolicy/a"]
 
     def test_a_policy_without_ports_is_named(self) -> None:
-        assert made(asked(vendor="8086"))[1] == ["SriovNetworkNodePolicy/vfs selects this host and none of its ports"]
+        assert made(asked(vendor="8086"))[1] == [
+            "SriovNetworkNodePolicy/vfs selects this host and none of its ports "
+            "(by vendor 8086, and its cards are 15b3:101d, 15b3:1021)"
+        ]
 
     def test_names_that_no_port_has_are_told(self) -> None:
         names = ["sriov1", "sriov2", "sriov3", "sriov4", "sriov5"]

@@ -407,8 +407,7 @@ def _unguarded(context: Context) -> list[str]:
     listed = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
     found = []
     for network, names in context.actual.facts["settings"].get("shared_subnets", {}).items():
-        others = [name for name in names if name not in listed]
-        with_them = f"{', '.join(others)} in rdma_fabric_interfaces and " if others else ""
+        with_them = "" if listed.keys() >= set(names) else "list all of them in rdma_fabric_interfaces and set "
         found.append(
             f"{', '.join(listed.get(name, name) for name in names)} are in one subnet ({network}), and with arp_ignore "
             "0 each answers ARP for the addresses of all, so traffic may come in by another one than it is for; next: "
