@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Mapping
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import check_links
@@ -20,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import planner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import DEFAULT_SECONDS, HostSpec, check_spec
@@ -55,8 +56,8 @@ display = Display()
 
 # Workers are copies of the process that reads this file: each would compile what its recorded host has to do with, and
 # make the boot unit's program to tell its name.
-for _concern in CONCERNS.values():
-    _concern.load()
+for _concern in ORDER:
+    planner_of(_concern)
 program_path()
 
 # What a notice begins with among the printed lines of a plan; no step does.

@@ -5,32 +5,30 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+from typing import Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import CONCERNS, Concern
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run import plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import CONCERNS, Entry
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import planner_of
 
 
 @pytest.fixture(autouse=True)
 def _nothing_of_other_concerns() -> Iterator[None]:
-    checked = {name: entry._replace(is_about=_checked(name, entry)) for name, entry in CONCERNS.items()}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(plan, "CONCERNS", checked)
-        yield
+    is_about = Concern.is_about
 
-
-def _checked(name: str, entry: Entry) -> Callable[[Context], bool]:
-    def is_about(context: Context) -> bool:
-        if entry.is_about(context):
+    def checked(concern: Concern, context: Context) -> bool:
+        if is_about(concern, context):
             return True
-        concern = entry.load()
-        of_files = concern.staying if context.removing else concern.boot_files
+        name = next(name for name, each in CONCERNS.items() if each is concern)
+        planner = planner_of(name)
+        of_files = planner.staying if context.removing else planner.boot_files
         files = [] if of_files is None else list(of_files(context))
-        found = (name, concern.plan(context), files)
+        found = (name, planner.plan(context), files)
         assert found == (name, ([], []), []), found
         return False
 
-    return is_about
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Concern, "is_about", checked)
+        yield

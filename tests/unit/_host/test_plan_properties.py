@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import STATUSES, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.sweeps import examples

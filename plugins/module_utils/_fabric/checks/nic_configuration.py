@@ -71,6 +71,6 @@ def contested(hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
         Violation(f"host {one_line(host)}: rdma_fabric_interfaces", f"[{index}].{key}", problem, hint)
         for host, desired in hosts.items()
         for index, entry in enumerate(desired.get("interfaces") or ())
-        for key in ("firmware", "firmware_image")
-        if entry.get(key)
+        for key in sorted(entry)
+        if key.startswith("firmware") and entry[key]
     ]

@@ -17,7 +17,7 @@ import json
 import re
 from typing import Sequence
 
-from ..engine.context import Context
+from ..engine.context import Context, Handler
 from ..engine.failures import Fault
 from ..engine.operations import RELOAD_SECONDS, RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, Work
 from ..engine.steps import Step, key_of
@@ -212,3 +212,6 @@ def _refuse_cycle(host: Host) -> Sequence[Operation]:
 
 
 FITS = Found("check the boot unit for ordering cycles", _refuse_cycle, _VERIFY_SECONDS)
+
+
+HANDLER = Handler(work)

@@ -31,6 +31,7 @@ from ..machine.host_files import (
 from ..machine.program import program_path
 from ..spec.functions import VfSettings
 from ..spec.host import CONSENTS, HostSpec
+from ..spec.interface_keys import KEPT, ONE_WAIT
 from ..spec.interfaces import InterfaceSpec
 from ..spec.persisted import MAKER, SELECTING, BootEntry, boot_spec_text, device_of
 from . import persisted
@@ -46,10 +47,6 @@ NEW_DEVICE_SECONDS = 30
 # Time for a link to come up: the cable is trained, and the switch may negotiate.
 LINK_SECONDS = 60
 _GRACE = 90
-# The longest wait of the step for each key; a test compares their sum with the time limits of the steps.
-_WAITS = {"vfs": 400, "eswitch_mode": 700, "vf_guids": 200, "qos": 250}
-# Any other step waits for new interfaces and for one command of a minute: a timeout ends the steps of its port.
-_ONE_WAIT = 100
 _AFTER = (
     "local-fs.target",
     "systemd-remount-fs.service",
@@ -155,10 +152,11 @@ def start_seconds(entries: Iterable[BootEntry]) -> int:
     listed = list(entries)
     rated = sum(map(has_rates, listed))
     # The port is brought up, and rates are tried before and after the wait for the link.
-    of_rates = LINK_SECONDS + 3 * _ONE_WAIT * rated if rated else 0
-    return (
-        fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for entry in listed for key in entry if key not in SELECTING)
+    of_rates = LINK_SECONDS + 3 * ONE_WAIT * rated if rated else 0
+    waits = (
+        KEPT[key].seconds if key in KEPT else ONE_WAIT for entry in listed for key in entry if key not in SELECTING
     )
+    return fixed + of_rates + sum(waits)
 
 
 def guards_next_boot(context: Context) -> bool:

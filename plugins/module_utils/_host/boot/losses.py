@@ -26,16 +26,14 @@ from ..facts.owners import owned_keys
 from ..facts.shapes import Netdev, Nic
 from ..facts.users import held
 from ..machine.host_files import NETPLAN_FILE
-from ..spec.persisted import MAKER, SELECTING, BootEntry, Setting, device_of, only
+from ..spec.interface_keys import KEPT, MANAGER_OR_UNIT
+from ..spec.persisted import MAKER, SELECTING, BootEntry, device_of, only
 from ..spec.routes import ROUTES, RULES, Route, Rule, version_of
-from .persisted import KEPT, entries_of_present_cards
+from .persisted import entries_of_present_cards
 from .persistence import NOBODY, boot_name, is_refused, persistence, sharing
 
-# These are lost with the functions themselves.
-_OF_FUNCTIONS = ("vf_mtu", "vf_settings", "vf_driver", "vf_guids")
-_PLURAL = ("vf_settings", "vf_guids", "irq_affinity", "qos", "queues")
-# Dropping these re-creates or rebinds functions, which interrupts their users.
-_RENEWING = ("vf_settings", "vf_driver", "vf_guids")
+# These are lost with the VFs themselves.
+_OF_VFS = [key for key, kept in KEPT.items() if kept.of_vfs and key != "vfs"]
 
 
 class Loss(NamedTuple):
@@ -47,7 +45,7 @@ class Loss(NamedTuple):
 
     device: str
     target: str
-    key: Setting
+    key: str
     value: Value
     consequence: str
     consent: str
@@ -75,7 +73,7 @@ def losses(context: Context, entries: list[BootEntry]) -> list[Loss]:
             continue
         gone = [key for key in sorted(KEPT) if former.get(key) and not after.get(device, {}).get(key)]
         gone = [key for key in gone if _is_lost(context, former, key, nic, netdev)]
-        gone = [key for key in gone if "vfs" not in gone or key not in _OF_FUNCTIONS]
+        gone = [key for key in gone if "vfs" not in gone or key not in _OF_VFS]
         lost = [_loss(context, former, key, nic, netdev) for key in gone]
         # No function may exceed the MTU of its port, so the port keeps its MTU as long as it keeps its functions.
         held_by = next((loss.consent for loss in lost if loss.key == "vfs" and former.get("vf_mtu")), "")
@@ -98,7 +96,7 @@ def held_back(context: Context, entries: list[BootEntry]) -> list[BootEntry]:
         if loss.key == "vfs":
             # Keep the present number, the settings of the functions, and the functions' own entries.
             entry["vfs"] = seen_functions(context.actual.nics[loss.device])
-            needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
+            needed = [*_OF_VFS, "mtu"] if old.get("vf_mtu") else _OF_VFS
             entry.update(only(old, [key for key in needed if key not in entry]))
             for device, other in former.items():
                 if other.get(MAKER) == loss.device:
@@ -137,7 +135,7 @@ def _former(context: Context) -> list[BootEntry]:
     return context.once(entries_of_present_cards)
 
 
-def _is_lost(context: Context, former: BootEntry, key: Setting, nic: Nic | None, netdev: Netdev | None) -> bool:
+def _is_lost(context: Context, former: BootEntry, key: str, nic: Nic | None, netdev: Netdev | None) -> bool:
     """Return whether the host has the setting now, keeps it until the next boot, and nothing else restores it then."""
     now = [step for step in context.earlier if step["id"] == KEPT[key].step_id(device_of(former))]
     if any(map(is_executable, now)) or (context.removing and not now):
@@ -145,14 +143,13 @@ def _is_lost(context: Context, former: BootEntry, key: Setting, nic: Nic | None,
         return False
     if key in owned_keys(context.actual.facts, nic):
         return False
-    if key in (*_OF_FUNCTIONS, "vfs", "eswitch_mode") and (
-        nic is None or (key != "eswitch_mode" and not seen_functions(nic))
-    ):
+    kept = KEPT[key]
+    if (kept.of_vfs or kept.makes_vfs) and (nic is None or (kept.of_vfs and not seen_functions(nic))):
         return False
-    return key not in ("mtu", "state") or _is_of_the_unit(context, former, key, netdev)
+    return kept.keeper != MANAGER_OR_UNIT or _is_of_the_unit(context, former, key, netdev)
 
 
-def _is_of_the_unit(context: Context, former: BootEntry, key: Setting, netdev: Netdev | None) -> bool:
+def _is_of_the_unit(context: Context, former: BootEntry, key: str, netdev: Netdev | None) -> bool:
     """Return whether only the boot unit sets the MTU or state of an interface: no manager and no bond does."""
     if netdev is None or netdev["master"]:
         return False
@@ -162,23 +159,24 @@ def _is_of_the_unit(context: Context, former: BootEntry, key: Setting, netdev: N
     ):
         return False
     if key == "state":
-        return netdev["up"] == (former["state"] == "up")
+        return bool(netdev["up"] == (former["state"] == "up"))
     owner = owner_of(context.actual, netdev, netdev["name"])
     return netdev["mtu"] == former["mtu"] and (owner is None or owner.mtu != str(former["mtu"]))
 
 
-def _loss(context: Context, former: BootEntry, key: Setting, nic: Nic | None, netdev: Netdev | None) -> Loss:
+def _loss(context: Context, former: BootEntry, key: str, nic: Nic | None, netdev: Netdev | None) -> Loss:
     device = device_of(former)
     needed = ["uplink_change"] if context.actual.uplink_reason(nic, netdev) is not None else []
     functions = context.actual.vfs_of(nic) if nic is not None else []
-    if (key in ("vfs", "eswitch_mode") and functions) or (key in _RENEWING and held(context.actual, functions)):
+    kept = KEPT[key]
+    if (kept.makes_vfs and functions) or (kept.renews_vfs and held(context.actual, functions)):
         needed.append("vf_reset")
     missing = [consent for consent in needed if not context.consents_to(consent)]
     target = context.target(nic, netdev)
     return Loss(device, target, key, former[key], _consequence(context, former, key, nic), next(iter(missing), ""))
 
 
-def _consequence(context: Context, former: BootEntry, key: Setting, nic: Nic | None) -> str:
+def _consequence(context: Context, former: BootEntry, key: str, nic: Nic | None) -> str:
     if key == "vfs" and nic is not None:
         count = seen_functions(nic)
         noun = "VF" if count == 1 else "VFs"
@@ -187,7 +185,7 @@ def _consequence(context: Context, former: BootEntry, key: Setting, nic: Nic | N
         return f"its MTU of {former[key]}, which returns to the driver's default (Ethernet: 1500)"
     if key == "state":
         return f"its state {former[key]}, which nothing sets any longer"
-    verb = "return" if key in _PLURAL else "returns"
+    verb = "return" if KEPT[key].plural else "returns"
     return f"{KEPT[key].name}, which {verb} to the default of driver or firmware"
 
 

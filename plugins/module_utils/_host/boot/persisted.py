@@ -10,11 +10,11 @@ its settings, but what the host keeps for the next boot must stay.
 from __future__ import annotations
 
 import json
-from typing import Mapping, NamedTuple, Pattern
+from typing import Mapping, Pattern
 
 from ..concerns.links.mtu import Stack
 from ..concerns.qos.settings import lasting
-from ..engine.context import DRIVER, FUNCTIONS, SETTINGS, Context
+from ..engine.context import Context
 from ..engine.steps import PLANNED
 from ..facts.eswitch import present_mode, vf_lag_refusal
 from ..facts.host_state import Interface, is_guest_function
@@ -22,7 +22,8 @@ from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
 from ..machine.host_files import BOOT_SPEC_FILE, NETPLAN_FILE
 from ..spec.cards import Cards
-from ..spec.persisted import MAKER, BootEntry, Setting, boot_entries_in, cards_in, device_of, only
+from ..spec.interface_keys import KEPT, MANAGER_OR_UNIT, OF_MANAGERS, UNIT
+from ..spec.persisted import MAKER, BootEntry, boot_entries_in, cards_in, device_of, only
 from .persistence import BOOT_UNIT, boot_name, is_refused, persistence
 
 # The files with more than one interface, and the first line of an interface's section.
@@ -33,44 +34,10 @@ _SECTIONS = {
 }
 
 
-class Kept(NamedTuple):
-    """A key of an interface that the boot unit restores.
-
-    ``name`` is the key in words; ``concern`` and ``suffix`` make the id of the step that sets it now.
-    ``through_interface``: it is set through the network interface of a port, which may appear after the driver.
-    ``held``: it is not kept while its step is refused or needs consent.
-    """
-
-    name: str
-    concern: str
-    suffix: str = ""
-    through_interface: bool = True
-    held: bool = False
-
-    def step_id(self, device: str) -> str:
-        """Return the id of the step that sets it on a device now."""
-        return f"{self.concern}:{device}{self.suffix}"
-
-
-KEPT: dict[Setting, Kept] = {
-    "eswitch_mode": Kept("the e-switch mode", "eswitch", through_interface=False),
-    "irq_affinity": Kept("the CPUs of the interrupts", "irq_affinity", held=True),
-    "mtu": Kept("the MTU", "mtu"),
-    "qos": Kept("the QoS settings", "qos"),
-    "queues": Kept("the rings and channels", "queues", held=True),
-    "state": Kept("the link state", "link"),
-    "vf_driver": Kept("the driver of the VFs", "vfs", DRIVER, through_interface=False, held=True),
-    "vf_guids": Kept("the GUIDs of the VFs", "guids", held=True),
-    "vf_mtu": Kept("the MTU of the VFs", "mtu", FUNCTIONS, held=True),
-    "vf_settings": Kept("the settings of the VFs", "vfs", SETTINGS, held=True),
-    "vfs": Kept("the VFs", "vfs", through_interface=False),
-}
-# The boot unit applies only these, in the order of every plan.
-CONCERNS = frozenset({"pcie", *(kept.concern for kept in KEPT.values())})
-# Network managers may keep these instead, or they come from a setting of the whole host.
-_OTHERWISE = ("mtu", "state", "qos")
-# When the boot unit runs, only those functions exist that it has created itself.
-_OF_FUNCTIONS: tuple[Setting, ...] = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
+# The boot unit applies only these concerns, in the order of every plan.
+AT_BOOT = frozenset({"pcie", *(kept.concern for kept in KEPT.values())})
+# When the boot unit runs, only those VFs exist that it has created itself.
+_OF_VFS = [key for key, kept in KEPT.items() if kept.of_vfs]
 
 
 def boot_entries(context: Context) -> list[BootEntry]:
@@ -86,10 +53,10 @@ def boot_entries(context: Context) -> list[BootEntry]:
     found: list[BootEntry] = []
     for interface in context.kept_interfaces:
         wanted = interface.wanted
-        entry = only(wanted, [key for key in KEPT if key not in _OTHERWISE and wanted.get(key)])
+        entry = only(wanted, [key for key in KEPT if KEPT[key].keeper == UNIT and wanted.get(key)])
         _hold_back(context, interface, entry)
         if not entry.get("vfs"):
-            for key in _OF_FUNCTIONS:
+            for key in _OF_VFS:
                 entry.pop(key, None)
         keep = kept.get(interface.key)
         if keep is not None and keep.manager == BOOT_UNIT:
@@ -153,7 +120,9 @@ def of_interface(context: Context, interface: Interface) -> BootEntry:
     if interface.netdev is not None:
         return {}
     former = former_entries(context, matched=True).get(interface.key, {})
-    keys = [key for key in ("mtu", "state") if interface.wanted.get(key) is not None]
+    keys = [
+        key for key, kept in KEPT.items() if kept.keeper == MANAGER_OR_UNIT and interface.wanted.get(key) is not None
+    ]
     return only(former, keys)
 
 
@@ -164,7 +133,7 @@ def manager_files(context: Context, wanted: Mapping[str, str]) -> dict[str, str]
     removed stays as it is, and the others keep their sections of interfaces that the host lacks now.
     """
     entries = [*context.entries_without_device, *(one.wanted for one in context.interfaces if one.netdev is None)]
-    if not any(entry.get(key) for entry in entries for key in ("mtu", "state", "routes", "routing-policy")):
+    if not any(entry.get(key) for entry in entries for key in OF_MANAGERS):
         return dict(wanted)
     drop_ins = f".network.d/{networkd.DROP_IN}"
     present = {path: text for path, text in context.boot_files.items() if path in _SECTIONS or path.endswith(drop_ins)}
@@ -225,7 +194,7 @@ def _hold_back(context: Context, interface: Interface, entry: BootEntry) -> None
         entry["eswitch_mode"] = present_mode(context.actual, interface)
     if vf_lag_refusal(context.actual, context.interfaces, interface):
         # It would bind the functions before the bond is made.
-        for key in ("eswitch_mode", *_OF_FUNCTIONS):
+        for key in ("eswitch_mode", *_OF_VFS):
             entry.pop(key, None)
     if nic is not None and nic["function"] != "pf":
         entry.pop("eswitch_mode", None)

@@ -30,6 +30,7 @@ from ..facts.owners import nic_daemon, unowned
 from ..facts.shapes import Netdev, Nic
 from ..machine.host_files import mode_of
 from ..spec.host import CONSENTS, HostRequest, HostSpec, wanted_interface
+from ..spec.interface_keys import DRIVER, SETTINGS
 from . import steps
 from .operations import Operation, PutFile, RemoveFile, Run, Work
 from .steps import Consent, Step, Value, as_planned
@@ -39,11 +40,6 @@ if TYPE_CHECKING:
 
 ConcernPlan = Tuple[List[Step], List[str]]
 T = TypeVar("T")
-# Suffixes of the keys of steps about the VFs of a port: their settings, their driver,
-# the MTU of their interfaces. The key of the step about their number is the port's address.
-SETTINGS = ":settings"
-DRIVER = ":driver"
-FUNCTIONS = ":vfs"
 # Among the settings of a function: it must be bound to its driver.
 BOUND = "bound"
 _MODE = "change of its e-switch mode"

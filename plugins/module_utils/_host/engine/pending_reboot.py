@@ -15,13 +15,12 @@ from typing import Mapping, Sequence
 from ..facts.own_files import PENDING_REBOOT
 from ..facts.shapes import Awaited, KnownAwaited
 from ..machine.probe import natural
+from .concerns import CONCERNS
 from .steps import NEEDS_REBOOT, REFUSED, Step, is_executable, refused, with_reason
 
 # The file's entry of the expected kernel; no concern has this name, so the entry is not about a step.
 REBOOT = "reboot"
 KERNEL = f"{REBOOT}:kernel"
-# The changes of their steps take effect with a reboot, which another step asks for once they are done.
-_OF_THE_NEXT_BOOT = ("kernel_arguments", "firmware", "firmware_image")
 _NOT_BROUGHT = (
     "the host has rebooted since it first waited for this, without effect: check the boot loader's default entry and "
     "kernel and the log of the boot (journalctl -b), and reboot it yourself; no run reboots the host for this again"
@@ -35,7 +34,7 @@ def refuse_unmet(steps: Sequence[Step], known: Mapping[str, KnownAwaited]) -> li
 
 def leads_to_reboot(step: Step) -> bool:
     """Return whether a step needs a reboot, or leads to one that does."""
-    return step["status"] == NEEDS_REBOOT or (is_executable(step) and step["concern"] in _OF_THE_NEXT_BOOT)
+    return step["status"] == NEEDS_REBOOT or (is_executable(step) and CONCERNS[step["concern"]].at_reboot)
 
 
 def missed_kernel(known: Mapping[str, KnownAwaited], running: str) -> str:

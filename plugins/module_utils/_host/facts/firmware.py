@@ -28,6 +28,7 @@ from typing import Dict, Mapping, Sequence
 
 from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words, printable
+from ..spec.interface_keys import KEYS
 from .host_state import HostState, Interface
 from .own_files import SET_SINCE_BOOT, record_of
 from .shapes import Firmware, FirmwareCard, Nic
@@ -228,7 +229,7 @@ def _queries(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
         names = list(port.wanted["firmware"] or ())
         is_bluefield = port.nic is not None and (port.nic["family"] or "").startswith(BLUEFIELD)
         needs_mode = is_bluefield and any(
-            port.wanted[key] is not None for key in ("eswitch_mode", "qos", "vf_settings", "vf_guids", "firmware_image")
+            value is not None and key in KEYS and KEYS[key].of_arm for key, value in port.wanted.items()
         )
         if not names and not needs_mode:
             continue

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Collection, Iterable, NamedTuple
+from typing import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple
 
 from ..spec import syntax
 from ..spec.host import HostSpec
+from ..spec.interface_keys import OF_MANAGERS
 from .host_state import NETDEV_DRIVER, HostState, Interface
 from .netdev import permanent_mac
 from .own_files import naming_line_ends, part_of_name
@@ -159,7 +160,8 @@ def same_address(actual: str | None, wanted: str) -> bool:
 
 
 def _wants_netdev(entry: InterfaceSpec) -> bool:
-    return any(entry[key] is not None for key in ("name", "mtu", "state", "routes", "routing-policy"))
+    wanted: Mapping[str, object] = entry
+    return entry["name"] is not None or any(wanted[key] is not None for key in OF_MANAGERS)
 
 
 def _unmatched(

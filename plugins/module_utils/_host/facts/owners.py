@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Literal
+from typing import TYPE_CHECKING, Any, Dict, Iterable, cast
 
 from ..machine.probe import Probe, is_pci_address, parsed, printable
+from ..spec.interface_keys import KEYS, OF_ESWITCH, OF_FUNCTIONS, OF_MTU, OF_NIC, OF_NUMBER
 from .devices import MELLANOX
 from .shapes import Facts, Nic, Operator
 
@@ -33,23 +34,12 @@ NIC_NAMES = (
 # its removal (k8snetworkplumbingwg/sriov-network-operator, bindata/manifests/sriov-config-service at 249e2001).
 _UNITS = ("sriov-config.service", "sriov-config-post-network.service")
 _ENABLED = "/etc/systemd/system/multi-user.target.wants"
-# The parts of a port that the SR-IOV operator may own.
-NUMBER, ESWITCH, MTU, FUNCTIONS = "number", "eswitch", "mtu", "functions"
 _DAEMONS = {SRIOV: "sriov-network-config-daemon", NIC: "nic-configuration-daemon"}
 # NAMESPACE_NAME_UID; names of DaemonSet pods end with a random suffix of five characters.
 _POD = re.compile(r"(?P<namespace>[a-z0-9-]{1,63})_(?P<name>(?P<daemon>[a-z0-9-]{1,240})-[a-z0-9]{5})_[0-9a-f-]{1,64}")
 _NAMED = re.compile(r'KERNELS=="([0-9a-f:.]{1,32})"')
 _READ_OF_A_PORT = ("numVfs", "mtu", "eSwitchMode", "externallyManaged")
 Owners = Dict[str, Operator]
-# The keys of rdma_fabric_interfaces that belong to each part of a port.
-_Key = Literal["vfs", "eswitch_mode", "mtu", "vf_settings", "vf_driver", "vf_guids", "vf_mtu", "qos", "queues"]
-_KEYS: dict[str, tuple[_Key, ...]] = {
-    NUMBER: ("vfs",),
-    ESWITCH: ("eswitch_mode",),
-    MTU: ("mtu",),
-    FUNCTIONS: ("vf_settings", "vf_driver", "vf_guids", "vf_mtu"),
-}
-_OF_THE_NIC: tuple[_Key, ...] = ("qos", "queues")
 
 
 def read_owners(probe: Probe) -> Owners:
@@ -102,10 +92,10 @@ def _parts(probe: Probe, address: str) -> list[str]:
     text = probe.content(f"{PORT_STATES}/{address}")
     state = _state(text or "")
     if not state:
-        return [NUMBER, ESWITCH, MTU, FUNCTIONS]
+        return [OF_NUMBER, OF_ESWITCH, OF_MTU, OF_FUNCTIONS]
     if state.get("externallyManaged") is True:
-        return [FUNCTIONS] if state.get("vfGroups") else []
-    return [NUMBER, ESWITCH, *([MTU] if state.get("mtu") else []), FUNCTIONS]
+        return [OF_FUNCTIONS] if state.get("vfGroups") else []
+    return [OF_NUMBER, OF_ESWITCH, *([OF_MTU] if state.get("mtu") else []), OF_FUNCTIONS]
 
 
 def _state(text: str) -> dict[str, Any]:
@@ -146,18 +136,16 @@ def nic_daemon(facts: Facts) -> str:
 
 def unowned(facts: Facts, nic: Nic | None, wanted: InterfaceSpec) -> InterfaceSpec:
     """Return an entry without the settings that operators manage; persisting those is up to the operators, too."""
-    left: InterfaceSpec = {**wanted}
-    for key in owned_keys(facts, nic):
-        if key == "qos":
-            left[key] = False
-        else:
-            left[key] = None
-    return left
+    nothing = {key: False if key == "qos" else None for key in owned_keys(facts, nic)}
+    return cast("InterfaceSpec", {**wanted, **nothing})
 
 
-def owned_keys(facts: Facts, nic: Nic | None) -> list[_Key]:
+def owned_keys(facts: Facts, nic: Nic | None) -> list[str]:
     """Return the keys of an entry that operators manage."""
     if nic is None:
         return []
-    found = [key for part in sriov_parts(facts, nic["address"]) for key in _KEYS[part]]
-    return [*found, *(_OF_THE_NIC if nic["vendor"] == MELLANOX and nic_daemon(facts) else ())]
+    parts = [
+        *sriov_parts(facts, nic["address"]),
+        *([OF_NIC] if nic["vendor"] == MELLANOX and nic_daemon(facts) else []),
+    ]
+    return [key for key, each in KEYS.items() if each.part in parts]

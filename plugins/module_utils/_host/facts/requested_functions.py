@@ -255,6 +255,6 @@ def _with_own_entry(own: InterfaceSpec, wanted: Entry, called: str, port: _Port)
             entry[key] = {**own_settings, "mac": own_settings["mac"] or DETERMINISTIC}
         elif existing is None:
             entry[key] = value
-        elif existing != value and value is not None and key not in ("mtu", "vf_guids"):
+        elif existing != value and value not in (None, DETERMINISTIC) and key != "mtu":
             notices.append(f"{called}: {key} is {existing} by rdma_fabric_interfaces, {sources} asks for {value}")
     return entry, notices

@@ -13,6 +13,7 @@ from ..boot.apply import installation
 from ..boot.files import unit_of
 from ..concerns.naming.files import STAMP
 from ..concerns.routing.reach import RULES_KEY, rules_of_uplinks, unwanted_rules
+from ..engine.concerns import CONCERNS
 from ..engine.context import Context
 from ..engine.execute import perform
 from ..engine.failures import Fault
@@ -29,9 +30,6 @@ from .revert import Answer, forget_if_gone, read_record, unreported
 
 Launch = Callable[[str, str, str], None]
 
-# Their steps make a change persistent. They are reverted too, or the next boot would make the change again.
-_KEEPING = ("boot", "leftovers", "sysctl")
-
 
 def revert_report(answer: Answer) -> str:
     """Return the message of the first run after a revert."""
@@ -46,7 +44,7 @@ def revert_report(answer: Answer) -> str:
 
 def touches_uplink(context: Context, step: Step) -> bool:
     """Return whether a step acts now on what its key names, and that belongs to the uplink, whichever its concern."""
-    if step["when"] == BOOT:
+    if step["when"] == BOOT or not CONCERNS[step["concern"]].guarded:
         return False
     actual, key = context.actual, key_of(step)
     if step["concern"] == "routing" and key == RULES_KEY:
@@ -105,7 +103,8 @@ class Guard:
         touches = touches_uplink(context, step)
         if touches and self._record is None:
             self._record = self._armed(context)
-        if self._record is not None and (touches or step["concern"] in _KEEPING):
+        # What makes a change persistent is reverted too, or the next boot would make the change again.
+        if self._record is not None and (touches or CONCERNS[step["concern"]].persists):
             self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
         if work.undo_after_boot:
             self._stage(context, step, work)

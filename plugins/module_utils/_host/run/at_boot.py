@@ -27,9 +27,10 @@ from ..boot.files import (
     before_links,
     has_rates,
 )
-from ..boot.persisted import CONCERNS, KEPT
+from ..boot.persisted import AT_BOOT
 from ..concerns.qos.settings import CONCERN as QOS
 from ..concerns.qos.settings import without_soft_devices
+from ..engine.concerns import ORDER
 from ..engine.context import Context
 from ..engine.execute import execute
 from ..engine.execution import Execution
@@ -48,11 +49,12 @@ from ..machine.access import Clock, HostError, LiveMachine, Machine, SystemClock
 from ..machine.host_files import BOOT_SPEC_FILE, RESULT_FILE, BrokenState, check
 from ..machine.probe import NET, PCI, boot_id, target_at
 from ..spec.host import HostSpec
+from ..spec.interface_keys import KEPT
 from ..spec.interfaces import InterfaceSpec
 from ..spec.persisted import BootSpec, boot_spec_of
 from ..spec.qos import merged
 from .plan import makes_forget, plan_with_context
-from .registry import ORDER, handler_of
+from .registry import handler_of
 
 _INTERVAL = 0.5
 _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
@@ -326,7 +328,7 @@ def _port_of(step: Step, context: Context) -> str:
 
 def own_part(plan: Plan) -> Plan:
     """Return the steps of a plan that the boot unit executes; all others have files of their own."""
-    steps = [step for step in plan["steps"] if step["concern"] in CONCERNS]
+    steps = [step for step in plan["steps"] if step["concern"] in AT_BOOT]
     return {**plan, "steps": steps, "digest": digest(steps)}
 
 
@@ -376,7 +378,8 @@ def _lacking(machine: Machine, address: str, entry: InterfaceSpec) -> str:
         return f"{address}: there is no such PCI function"
     if not target_at(machine, f"{place}/driver"):
         return f"{address}: no driver is bound to it"
-    if any(entry[key] for key, kept in KEPT.items() if kept.through_interface) and not _has_interface(machine, address):
+    through_interface = any(value and key in KEPT and KEPT[key].through_interface for key, value in entry.items())
+    if through_interface and not _has_interface(machine, address):
         return f"{address}: it has no network interface"
     if any(key in merged(None, entry["qos"]) for key in OF_DEVICE) and _lacks_device(machine, place):
         return f"{address}: it has no RDMA device"

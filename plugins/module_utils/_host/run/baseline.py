@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, Iterable, Mapping, NamedTuple
 
+from ..engine.concerns import ORDER
 from ..engine.context import Handler
 from ..engine.operations import Work
 from ..engine.steps import Step, Value, make_step
@@ -14,7 +15,8 @@ from ..machine.access import Host
 from ..machine.host_files import Content, StateFile
 from ..machine.probe import first_pci_address
 from ..spec.host import HostSpec, check_spec, of_the_run
-from .registry import ORDER, handler_of
+from ..spec.interface_keys import KEYS
+from .registry import handler_of
 
 if TYPE_CHECKING:
     from ..facts.same_card import Moved
@@ -30,8 +32,6 @@ FILE = StateFile(
     "restore the file from a backup, or remove it to accept the present values as the original ones",
 )
 _OF_NO_CONCERN = Handler(lambda _context, _step: Work(()))
-# In these concerns a step with the key "<PF>:<what>" sets up VFs.
-_OF_FUNCTIONS = ("vfs", "mtu")
 
 
 class FormerCard(NamedTuple):
@@ -161,7 +161,9 @@ def _of_own_functions(step_id: str, kept: Baseline) -> bool:
     """Return whether a setting belongs to VFs that did not exist before the first run."""
     concern, key = step_id.split(":", 1)
     address, colon, _what = key.rpartition(":")
-    return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
+    # The key "<PF>:<what>".
+    sets_up = any(key.concern == concern and key.of_vfs and key.suffix for key in KEYS.values())
+    return bool(colon) and sets_up and kept.get(f"vfs:{address}") == 0
 
 
 def _handler(step_id: str) -> Handler:

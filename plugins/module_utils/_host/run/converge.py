@@ -12,6 +12,7 @@ import posixpath
 from typing import TYPE_CHECKING, Collection, NamedTuple
 
 from ..engine import pending_reboot
+from ..engine.concerns import ORDER
 from ..engine.context import Context
 from ..engine.execution import Execution, Failure, Watch
 from ..engine.operations import Operation, PutFile, RemoveFile
@@ -29,7 +30,7 @@ from . import baseline, reached
 from .baseline import FILE as BASELINE
 from .plan import before_turn, plan_with_context, telling_turn, to_set_again
 from .reached import FILE as REACHED
-from .registry import ORDER, handler_of
+from .registry import handler_of
 from .result import Outcome, Run, applied_result, host_result, with_previous, with_verdict
 from .sealed import OTHER, Verdict, judge
 

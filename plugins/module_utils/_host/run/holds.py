@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping
 
+from ..engine.concerns import CONCERNS
 from ..engine.context import Context
 from ..engine.failures import Fault
 from ..engine.steps import (
@@ -47,11 +48,7 @@ from ..facts.devices import MELLANOX
 from ..facts.eswitch import SWITCHDEV
 from ..facts.host_state import HostState
 from ..facts.owners import (
-    ESWITCH,
-    FUNCTIONS,
-    MTU,
     NIC,
-    NUMBER,
     PORT_STATES,
     SRIOV,
     nic_daemon,
@@ -65,6 +62,7 @@ from ..machine.probe import Probe, first_pci_address
 from ..spec.driver_families import VENDOR_FLAVOURS
 from ..spec.functions import VFIO
 from ..spec.host import CONSENTS
+from ..spec.interface_keys import KEYS, OF_NIC, OF_NUMBER
 from ..spec.pcie import READ_REQUEST
 
 CONSENT = "takeover"
@@ -78,26 +76,9 @@ _SHOWN = re.compile(
     r"/(carrier|operstate|speed|name_assign_type|(current|max)_link_(speed|width)|hca_type|kernel/hostname"
     r"|ports/\d+/(state|phys_state|rate|lid|sm_lid|gids/\d+|gid_attrs/types/\d+))$"
 )
-# Only steps of these concerns depend on files and commands like these.
-_NEEDED_BY = (
-    (r"/hugepages|/meminfo$", ("hugepages",)),
-    (r"/sysctl|^/proc/sys/(?!kernel/)", ("sysctl",)),
-    (r"/limits|/system\.conf|DefaultLimit|LimitNOFILE", ("limits",)),
-    (r"irq|/system/cpu/", ("irq_affinity", "irqbalance")),
-    (r"/efivars/|/kernel/security/", ("driver", "peer_memory")),
-)
-_OF_ALL = ("boot", "leftovers")
-_OF_HOST = ("modules", "kernel_arguments", "limits", "hugepages")
 _SRIOV_FIRMWARE = {"SRIOV_EN", "NUM_OF_VFS", "LINK_TYPE_P1", "LINK_TYPE_P2"}
-_OF_NIC_OPERATOR = ("firmware", "firmware_image", "qos", "queues")
-_PARTS = {"eswitch": ESWITCH, "guids": FUNCTIONS}
-_SPLIT = {"vfs": NUMBER, "mtu": MTU}
-# The steps of these concerns need the driver.
-_OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
-_OF_FUNCTIONS = ("vfs", "eswitch", "guids")
 # What processes have open says who uses a device; nothing else depends on it. A sandbox hides it from root as well.
 OF_PROCESSES = re.compile(r"/proc/\d+/(fd|ns|root|cgroup|comm)\b")
-_TAKING = (*_OF_FUNCTIONS, "driver")
 _FOLLOWS = "it comes after a step that takes an RDMA device away from its users"
 _PACKAGES = "driver:packages"
 _REFUSAL = (
@@ -172,7 +153,7 @@ def taken(context: Context, step: Step) -> list[str]:
         return [device["name"] for device in context.actual.facts["rdma"]]
     if _renames(step):
         return [str(step["from"])]
-    if step["concern"] in _OF_FUNCTIONS and nic is not None and not key_of(step).endswith(":offload"):
+    if CONCERNS[step["concern"]].renews_vfs and nic is not None and not key_of(step).endswith(":offload"):
         return _taken_of_port(context, step, nic)
     return []
 
@@ -206,7 +187,7 @@ def ask_users(context: Context, planned: Iterable[Step]) -> list[Step]:
         if who:
             asking = _asking(context, step, who)
             waiting |= {address_of(step)} if asking["status"] == NEEDS_CONSENT else set()
-        elif step["status"] == PLANNED and step["concern"] in _OF_FUNCTIONS and address_of(step) in waiting:
+        elif step["status"] == PLANNED and CONCERNS[step["concern"]].renews_vfs and address_of(step) in waiting:
             asking = {**step, **context.consent(RELOAD), "detail": with_reason(step, _FOLLOWS)}
         else:
             asking = step
@@ -227,7 +208,7 @@ def find_users(host: Host, context: Context) -> bool:
 def refuse_newcomers(host: Host, context: Context, step: Step) -> None:
     """Raise Fault if a step would take from anybody what it was not planned to take, and no consent covers."""
     devices = taken(context, step)
-    if not devices or (context.consents_to(RELOAD) and step["concern"] in ("eswitch", "naming")):
+    if not devices or (context.consents_to(RELOAD) and CONCERNS[step["concern"]].asks_reload):
         return
     renamed = {each["from"]: str(each["to"]) for each in context.earlier if _renames(each)}
     devices += [renamed[device] for device in devices if device in renamed]
@@ -283,18 +264,18 @@ def _devices_of(actual: HostState, path: str) -> set[str]:
 
 
 def _without_gaps(actual: HostState, step: Step, gaps: Iterable[tuple[set[str], str, str]]) -> Step:
-    about = {address_of(step), *key_of(step).split(":")}
+    concern, about = CONCERNS[step["concern"]], {address_of(step), *key_of(step).split(":")}
     # What names no device may be about any: files for the next boot, or an entry that matches none.
-    of_any = step["concern"] not in _OF_HOST and about.isdisjoint({*actual.nics, *actual.netdevs})
+    of_any = not concern.whole_host and about.isdisjoint({*actual.nics, *actual.netdevs})
     found = []
     for devices, path, reason in gaps:
-        if OF_PROCESSES.match(path):
-            concerns: tuple[str, ...] = (*_TAKING, *(["naming"] if _renames(step) else []))
-            for_all = False
+        of_processes = OF_PROCESSES.match(path)
+        if of_processes:
+            depends = concern.renews_vfs or step["concern"] == "driver" or _renames(step)
         else:
-            concerns = next((names for pattern, names in _NEEDED_BY if re.search(pattern, path)), (step["concern"],))
-            for_all = step["concern"] in _OF_ALL
-        if for_all or (step["concern"] in concerns and (of_any or not devices or devices & about)):
+            reading = {each.reads for each in CONCERNS.values() if each.reads and re.search(each.reads, path)}
+            depends = not reading or concern.reads in reading
+        if (concern.for_all and not of_processes) or (depends and (of_any or not devices or devices & about)):
             found.append(reason)
     if not found:
         return step
@@ -320,12 +301,11 @@ def _owner(context: Context, step: Step) -> str:
 def _sriov_operator(context: Context, step: Step, address: str) -> str:
     facts = context.actual.facts
     parts = sriov_parts(facts, address)
-    concern, key = step["concern"], key_of(step)
-    part = _PARTS.get(concern)
-    if concern in _SPLIT:
-        part = _SPLIT[concern] if key == address else FUNCTIONS
-    if concern == "firmware" and _SRIOV_FIRMWARE & set(as_planned(step["to"], dict)):
-        part = NUMBER
+    keys = [key for key in KEYS.values() if key.concern == step["concern"]]
+    # What sets up VFs in another way is like the last of these keys.
+    part = next((key.part for key in keys if key.step_id(address) == step["id"]), keys[-1].part if keys else "")
+    if step["concern"] == "firmware" and _SRIOV_FIRMWARE & set(as_planned(step["to"], dict)):
+        part = OF_NUMBER
     if part not in parts:
         return ""
     units = units_left(facts)
@@ -340,7 +320,8 @@ def _sriov_operator(context: Context, step: Step, address: str) -> str:
 def _nic_operator(context: Context, step: Step, vendor: str) -> str:
     daemon = nic_daemon(context.actual.facts)
     reads = step["concern"] == "pcie" and READ_REQUEST in key_of(step)
-    if not daemon or vendor != MELLANOX or not (step["concern"] in _OF_NIC_OPERATOR or reads):
+    parts = [key.part for key in KEYS.values() if key.concern == step["concern"]]
+    if not daemon or vendor != MELLANOX or not (OF_NIC in parts or reads):
         return ""
     return (
         f"NVIDIA's NIC configuration operator runs here (pod {daemon}) and sets firmware, QoS, MaxReadReq and rings "
@@ -350,7 +331,7 @@ def _nic_operator(context: Context, step: Step, vendor: str) -> str:
 
 def _lost_port(context: Context, step: Step) -> Nic | None:
     """Return the torn-down port that a step needs, None if it needs none."""
-    if step["concern"] not in _OF_THE_DRIVER or step["status"] not in (PLANNED, NEEDS_CONSENT):
+    if not CONCERNS[step["concern"]].needs_driver or step["status"] not in (PLANNED, NEEDS_CONSENT):
         return None
     nic = context.nic_of(step)
     port = context.actual.nics.get(nic["pf"] or nic["address"]) if nic is not None else None

@@ -16,6 +16,7 @@ from typing import Callable, Iterable, NamedTuple, Sequence
 
 from ..concerns.pcie.remarks import remarks
 from ..engine import steps
+from ..engine.concerns import CONCERNS, ORDER
 from ..engine.context import Context
 from ..engine.elsewhere import also_set
 from ..engine.pending_reboot import refuse_unmet
@@ -25,7 +26,7 @@ from ..facts.matching import Matched, functions_to_come, match_spec
 from ..facts.shapes import Facts
 from ..machine.probe import PCI
 from ..spec.host import CONSENTS, HostSpec
-from .registry import CONCERNS, ORDER, Concern, brings_modules
+from .registry import Planner, brings_modules, planner_of
 
 FORMAT = 1
 _RELOAD = CONSENTS["driver_reload"]
@@ -73,7 +74,7 @@ def plan_with_context(
                 refused = each.hold(context, refused)
             context = replace(context, earlier=(*context.earlier, *refused))
         if name in CONCERNS and CONCERNS[name].is_about(context):
-            context, of_concern = _with_steps_of(CONCERNS[name].load(), context, holds)
+            context, of_concern = _with_steps_of(planner_of(name), context, holds)
             left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
             context = replace(context, interfaces=left)
             notices.extend(of_concern)
@@ -82,12 +83,12 @@ def plan_with_context(
     return plan, replace(context, interfaces=interfaces)
 
 
-def _with_steps_of(concern: Concern, context: Context, holds: Sequence[_Hold]) -> tuple[Context, list[str]]:
+def _with_steps_of(planner: Planner, context: Context, holds: Sequence[_Hold]) -> tuple[Context, list[str]]:
     """Return the context with the steps and files of one more concern, which sees all earlier steps."""
-    planned, notices = concern.plan(context)
+    planned, notices = planner.plan(context)
     for each in holds:
         planned = each.hold(context, planned)
-    of_files = concern.staying if context.removing else concern.boot_files
+    of_files = planner.staying if context.removing else planner.boot_files
     wanted = [] if of_files is None else list(of_files(context))
     earlier, files = (*context.earlier, *planned), (*context.wanted_files, *wanted)
     return replace(context, earlier=earlier, wanted_files=files), notices

@@ -10,6 +10,7 @@ from typing import Sequence, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 
+from ..engine.concerns import ORDER
 from ..engine.execution import Execution, Failure
 from ..engine.pending_reboot import KERNEL, leads_to_reboot
 from ..engine.steps import (
@@ -28,7 +29,6 @@ from ..facts.rdma import Link, links_of
 from ..facts.shapes import Facts
 from ..spec.host import HostSpec
 from .plan import needs_turn
-from .registry import ORDER
 from .sealed import DONE, OTHER, Sealed, Verdict
 from .sealed import sentence as sentence_of
 

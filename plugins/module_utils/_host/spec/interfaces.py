@@ -22,6 +22,7 @@ from .functions import (
     vf_guids,
     vf_settings,
 )
+from .interface_keys import KEYS
 from .place import (
     Found,
     Place,
@@ -57,9 +58,8 @@ _VFS = within(
 )
 
 Queues = Dict[str, int]
-_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
-_OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "firmware_image", "qos", "queues", "irq_affinity")
-INTERFACE_KEYS = (*syntax.SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
+INTERFACE_KEYS = (*syntax.SELECTORS, *KEYS)
+_UNIQUE = [*syntax.SELECTORS, *(key for key, each in KEYS.items() if each.unique)]
 STATES = ("up", "down")
 LOCAL_NODE = "local_node"
 # CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, is at most 8192.
@@ -294,7 +294,7 @@ def _no_duplicates(places: list[Place], entries: list[InterfaceSpec]) -> None:
     """Note interfaces and names that are given twice, and names that would change the next run's selection."""
     seen: dict[tuple[str, str], str] = {}
     for place, entry in zip(places, entries):
-        for key in (*syntax.SELECTORS, "name", "rdma_name"):
+        for key in _UNIQUE:
             value = entry.get(key)
             if not isinstance(value, str):
                 continue

@@ -6,50 +6,21 @@
 from __future__ import annotations
 
 import json
-from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
+from typing import Any, Dict, Final, Iterable, Mapping, NamedTuple
 
 from ..machine.host_files import MARKER
 from ..machine.probe import parsed
 from .cards import Cards, kept_cards
-from .functions import VfGuids, VfSettings
 from .host import HostSpec, check_spec
-from .interfaces import Queues
-from .qos import Qos
 
 FORMAT = 1
 # The PF whose entry creates this virtual one.
 MAKER: Final = "pf"
 # The keys that select the interface of an entry; all others are settings.
 SELECTING = ("pci", "current_name", MAKER)
-_OfFunctions = Literal["vf_driver", "vf_guids", "vf_mtu", "vf_settings", "vfs"]
-Setting = Literal["eswitch_mode", "irq_affinity", "mtu", "qos", "queues", "state", _OfFunctions]
-
-
-class BootPcie(TypedDict, total=False):
-    """The PCIe settings that the boot unit applies."""
-
-    acs: str
-    max_read_request: int
-
-
-class BootEntry(TypedDict, total=False):
-    """The settings that the boot unit applies to an interface, as in ``interfaces`` of the spec, or to PCIe."""
-
-    pci: str
-    current_name: str
-    pf: str
-    eswitch_mode: str
-    irq_affinity: str
-    mtu: int
-    qos: Qos
-    queues: Queues
-    state: str
-    vf_driver: str
-    vf_guids: VfGuids
-    vf_mtu: int
-    vf_settings: VfSettings
-    vfs: int
-    pcie: BootPcie
+# The settings that the boot unit applies to an interface (``interface_keys.KEPT``) with its selector, as in
+# ``interfaces`` of the spec, or those of PCIe.
+BootEntry = Dict[str, Any]
 
 
 def device_of(entry: BootEntry) -> str:
@@ -59,7 +30,7 @@ def device_of(entry: BootEntry) -> str:
 
 def only(entry: Mapping[str, object], keys: Iterable[str]) -> BootEntry:
     """Return those of an entry's values that have these keys, in order."""
-    return cast(BootEntry, {key: entry[key] for key in keys if key in entry})
+    return {key: entry[key] for key in keys if key in entry}
 
 
 def boot_spec_text(
@@ -121,5 +92,5 @@ def boot_entries_in(content: str | None) -> list[BootEntry] | None:
     entries = document.get("interfaces") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         return None
-    pcie: BootPcie | None = document.get("pcie")
+    pcie = document.get("pcie")
     return [*entries, {"pcie": pcie}] if isinstance(pcie, dict) else entries

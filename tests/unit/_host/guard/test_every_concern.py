@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, describe, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    address_of,
+    describe,
+    is_executable,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS
@@ -61,19 +66,6 @@ OF_HOST: dict[str, dict[str, Any]] = {
     "pcie": {"pcie": {"max_read_request": 4096}},
     "sysctls": {"sysctls": {ARP: "8"}},
     "sysctls of all": {"sysctls": {"net.ipv4.conf.all.rp_filter": "1"}},
-}
-# Their keys name no interface: modules, files, the whole host, or VFs that the host itself does not use.
-OF_NO_INTERFACE = {
-    "kernel_arguments",
-    "modules",
-    "driver",
-    "peer_memory",
-    "unmanaged_vfs",
-    "irqbalance",
-    "limits",
-    "hugepages",
-    "boot",
-    "leftovers",
 }
 # What a run leaves for the next one, what a device keeps of functions and ports that are gone, and files that name or
 # spare what a later run makes.
@@ -142,9 +134,11 @@ def test_whatever_acts_on_an_uplink_is_guarded_or_waits_for_the_next_boot_or_is_
     for what, (name, entry, more) in asked.items():
         kernel, desired = host(name), wish(name, entry, more)
         steps = preview(kernel, desired, CHECK, None)["plan"]["steps"]
-        about = [step for step in steps if step["concern"] not in OF_NO_INTERFACE]
+        about = [step for step in steps if CONCERNS[step["concern"]].guarded]
+        others = [step for step in steps if step not in about]
+        wrong += [f"{what}: {describe(step)} names it" for step in others if address_of(step) in UPLINKS[name]]
         seen |= {step["concern"] for step in about}
         wrong += wrong_with(what, kernel, desired, about) if about else [f"{what}: asks for nothing here"]
     none_of(wrong)
     assert {*INTERFACE_KEYS} - {*SELECTORS} == {key for keys in ENTRIES for key in keys.split()}
-    assert {*ORDER} - OF_NO_INTERFACE == seen
+    assert {name for name, concern in CONCERNS.items() if concern.guarded} == seen

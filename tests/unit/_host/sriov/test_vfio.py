@@ -12,12 +12,12 @@ from typing import Any, Mapping
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, INFINIBAND, MAC, PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, vfs

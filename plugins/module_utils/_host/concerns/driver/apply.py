@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ...engine.context import Context
+from ...engine.context import Context, Handler
 from ...engine.failures import Fault
 from ...engine.operations import RELOAD_UNITS, Operation, RemoveFile, Run, Work
 from ...engine.steps import Step, key_of
@@ -43,7 +43,6 @@ from .needs import (
 from .packages import before_removal
 from .reload import reload_of_stack, reload_work, restore_work
 
-ERRORS = packages.ERRORS
 _BUILD_SECONDS = 3600.0
 _INITRD_SECONDS = 900.0
 _LOAD_SECONDS = 300.0
@@ -221,3 +220,6 @@ def _on_disk(case: Case, kernel: str) -> Verify:
         return unfit(case.request, found.get(NETDEV_DRIVER), kernel)
 
     return verify
+
+
+HANDLER = Handler(work, packages.ERRORS)

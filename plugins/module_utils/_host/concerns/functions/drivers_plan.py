@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Dict, Optional, Sequence
 
-from ...engine.context import BOUND, DRIVER, SETTINGS, Context
+from ...engine.context import BOUND, Context
 from ...engine.steps import (
     BOOT,
     NEEDS_REBOOT,
@@ -29,6 +29,7 @@ from ...facts.system import AMD, INTEL, is_switched_on
 from ...facts.users import has_driver, held
 from ...spec.arguments import IOMMU_OFF, words_of
 from ...spec.functions import VFIO
+from ...spec.interface_keys import DRIVER, SETTINGS
 from .settings_plan import numbered
 
 # Kernel arguments that are there with the next boot.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Sequence
 
-from ...engine.context import BOUND, SETTINGS, ConcernPlan, Context
+from ...engine.context import BOUND, ConcernPlan, Context
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, set_link
 from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
@@ -25,6 +25,7 @@ from ...facts.vf_settings import BEFORE, Changes, Settings, differences, mac_of_
 from ...machine.access import Host
 from ...machine.probe import DRIVERS_PROBE, PCI, names_at, target_at
 from ...spec.functions import DETERMINISTIC, VF_KEYS
+from ...spec.interface_keys import SETTINGS
 
 # A change of these interrupts traffic, for a moment or for good.
 _INTERRUPTING = ("vlan", "link_state")

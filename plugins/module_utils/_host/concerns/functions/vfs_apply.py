@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ...engine.context import BOUND, DRIVER, SETTINGS, Context, renews
+from ...engine.context import BOUND, Context, Handler, renews
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import Step, Value, as_planned, key_of
@@ -21,6 +21,7 @@ from ...machine.access import Host, HostError
 from ...machine.probe import PCI
 from ...spec.functions import NETDEVICE, VFIO
 from ...spec.host import HostSpec, wanted_interface
+from ...spec.interface_keys import DRIVER, SETTINGS
 from .settings_plan import bind, driver_at, links, set_mode, set_on_port, settle, switch_to, unbind, wait_for_interfaces
 
 # The write returns when every function is probed, and never when the firmware hangs.
@@ -241,3 +242,6 @@ def _driver_problem(host: Host, address: str, wanted: dict[int, str]) -> str:
         if now is None or not has_driver(now, driver):
             problems.append(f"function {number} is bound to {now or 'no driver'}")
     return ", ".join(problems)
+
+
+HANDLER = Handler(work, ERRORS, restore, parts=True)

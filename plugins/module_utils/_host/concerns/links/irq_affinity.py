@@ -1,34 +1,27 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Assigns interrupts of NICs to CPUs in turn, and keeps irqbalance from moving them.
-
-The boot unit assigns them again at boot; irqbalance reads files of ours whenever it starts.
-"""
+"""Assigns interrupts of NICs to CPUs in turn. The boot unit assigns them again at boot."""
 
 from __future__ import annotations
 
-import hashlib
 from types import MappingProxyType
-from typing import Dict, Final, Mapping, Union
+from typing import Dict, Final, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of, list_of_cpus
 
+from ...engine.concerns import CONCERNS
 from ...engine.context import ConcernPlan, Context, Handler, restores
-from ...engine.operations import RELOAD_UNITS, Found, Operation, RemoveFile, Run, SetAttribute, Work
+from ...engine.operations import Found, Operation, SetAttribute, Work
 from ...engine.steps import NOW, Step, as_planned, is_executable, key_of, make_step
 from ...facts.host_state import Interface
-from ...facts.queues import DROP_IN, affinity_file, interrupts_of, running_irqbalance
-from ...facts.shapes import Interrupts, Irqbalance, Nic
+from ...facts.queues import affinity_file, interrupts_of
+from ...facts.shapes import Interrupts, Nic
 from ...machine.access import Host
-from ...machine.host_files import IRQBALANCE_SCRIPT, MARKER
 from ...machine.probe import Probe
 from ...spec.interfaces import LOCAL_NODE
 
 CONCERN: Final = "irq_affinity"
-IRQBALANCE = "irqbalance"
-# After these steps about an interface its driver may use other interrupts.
-_RENEWING = ("eswitch", "mtu", "link", "queues", "qos")
 _MANAGED = (
     "the kernel keeps the CPUs of this interrupt to itself (a managed interrupt, or one that can't be moved); next: "
     "leave irq_affinity out for this interface, and run again"
@@ -88,7 +81,9 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
 def _renewed(context: Context, interface: Interface) -> bool:
     """Return whether the driver may use other interrupts after an earlier step."""
     planned = {step["id"]: step["concern"] for step in context.earlier if is_executable(step)}
-    return "driver" in planned.values() or any(f"{concern}:{interface.key}" in planned for concern in _RENEWING)
+    return "driver" in planned.values() or any(
+        f"{name}:{interface.key}" in planned for name, concern in CONCERNS.items() if concern.renews_irqs
+    )
 
 
 def _rule(context: Context, interface: Interface, wanted: Rule) -> tuple[Rule, str]:
@@ -176,106 +171,6 @@ def _writes(host: Host, address: str, rule: Rule) -> list[SetAttribute]:
     return [SetAttribute(path, cpus) for path, cpus in wanted if host.read(path).strip() != cpus]
 
 
-def plan_irqbalance(context: Context) -> ConcernPlan:
-    """Return a step that has irqbalance leave these interrupts alone, or manage them again."""
-    facts = _facts(context).get("irqbalance")
-    wanted = boot_files(context)
-    if facts is None or (facts["policy"] and not wanted):
-        return ([_refused_policy(context, facts)] if facts and _functions(context) else []), []
-    ours = [path for path in context.boot_files if path == DROP_IN or path.startswith(IRQBALANCE_SCRIPT)]
-    running = facts["running"]
-    script = _script_of(wanted)
-    if _asks(running, script) and (not context.boot_differs(wanted) if wanted else DROP_IN not in ours):
-        return [], []
-    functions = ", ".join(_functions(context))
-    return [
-        make_step(
-            IRQBALANCE,
-            DROP_IN,
-            target=IRQBALANCE,
-            action=f"leave the interrupts of {functions} alone" if wanted else "balance all interrupts again",
-            before=sorted(ours),
-            after=sorted(wanted),
-            reason="it would move them" if wanted else "the input no longer asks for irq_affinity",
-            undo="bring its former files back and start it again",
-            detail="it is started again where it runs" if facts["systemd"] else "",
-        )
-    ], []
-
-
-def _refused_policy(context: Context, facts: Irqbalance) -> Step:
-    return make_step(
-        IRQBALANCE,
-        DROP_IN,
-        target=IRQBALANCE,
-        action=f"leave the interrupts of {', '.join(_functions(context))} alone",
-        before=[facts["policy"]],
-        after=[],
-        reason="it would move them",
-        refusal=f"it has a policy script already ({facts['policy']}); let that print ban=true for these functions and "
-        "leave irq_affinity to it, or remove it",
-    )
-
-
-def _functions(context: Context) -> list[str]:
-    """Return the addresses of the functions whose interrupts are assigned."""
-    if context.removing:
-        return []
-    return [one.key for one in context.interfaces if one.nic is not None and one.wanted[CONCERN]]
-
-
-def boot_files(context: Context) -> dict[str, str]:
-    """Return irqbalance's drop-in and policy script, none if no interrupts are assigned.
-
-    irqbalance runs the script for each interrupt with the function's directory in /sys/bus/pci/devices; ``ban=true``
-    makes it leave the interrupt alone (irqbalance(1), --policyscript). The script's name contains a digest of its text,
-    so that the arguments of the running process show which version it uses.
-    """
-    facts = _facts(context).get("irqbalance")
-    functions = _functions(context)
-    if not functions or facts is None or not facts["start"] or facts["policy"]:
-        return {}
-    text = (
-        f'#!/bin/sh\n# {MARKER}\ncase "$1" in\n{" | ".join(f"*/{one}" for one in functions)}) echo ban=true ;;\nesac\n'
-    )
-    script = f"{IRQBALANCE_SCRIPT}{hashlib.sha256(text.encode('ascii')).hexdigest()[:16]}"
-    start = f"{facts['start']} --policyscript={script}"
-    return {script: text, DROP_IN: f"# {MARKER}\n[Service]\nExecStart=\nExecStart={start}\n"}
-
-
-def _script_of(files: Mapping[str, str]) -> str:
-    """Return the argument that names our script, empty without one."""
-    return next((f"--policyscript={path}" for path in files if path.startswith(IRQBALANCE_SCRIPT)), "")
-
-
-def _asks(running: str | None, script: str) -> bool:
-    """Return whether a running irqbalance uses this script, or none of ours if there should be none."""
-    return running is None or (script in running.split() if script else IRQBALANCE_SCRIPT not in running)
-
-
-def work_irqbalance(context: Context, step: Step) -> Work:
-    """Return how irqbalance's files are written and read; an old script is removed with other orphaned files."""
-    facts = _facts(context).get("irqbalance")
-    systemd = facts is not None and facts["systemd"]
-    reload: list[Operation] = [
-        RELOAD_UNITS,
-        Run(("systemctl", "try-restart", "irqbalance.service"), 90.0),
-    ]
-    after = reload if systemd else []
-    files = boot_files(context)
-    script = _script_of(files)
-
-    def verify(host: Host) -> str:
-        running = running_irqbalance(Probe(host)) if systemd else None
-        if _asks(running, script):
-            return ""
-        return f"irqbalance runs as {running}; next: look for a later drop-in that sets ExecStart (systemctl cat)"
-
-    do = context.boot_operations(files) or [RemoveFile(DROP_IN)]
-    return Work([*do, *after], [*context.boot_undo(files or {DROP_IN: ""}), *after], verify)
-
-
 _MEANINGS = MappingProxyType({"EIO": _MANAGED, "EPERM": _MANAGED})
 # Original CPUs are kept by the index of each interrupt among those of its function.
 HANDLER = Handler(work, _MEANINGS, restores(CONCERN, dict), parts=True)
-HANDLER_OF_IRQBALANCE = Handler(work_irqbalance)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Iterable
 
-from ...engine.context import FUNCTIONS, ConcernPlan, Context, Handler, new_functions
+from ...engine.context import ConcernPlan, Context, Handler, new_functions
 from ...engine.failures import INTERFACE_GONE
 from ...engine.operations import Operation, Run, WaitFor, Work, set_link
 from ...engine.ports import NoPort, fill
@@ -25,6 +25,7 @@ from ...facts.shapes import Netdev, Nic
 from ...machine.access import Host
 from ...machine.probe import NET
 from ...spec.host import HostSpec, wanted_interface
+from ...spec.interface_keys import FUNCTIONS
 
 # mlx5: the hardware's 10000 less the headers of Ethernet and VLAN and the checksum (MLX5E_HW2SW_MTU, en.h).
 MLX5_ETHERNET_MAX = 9978

@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Callable, Sequence
 
-from ...engine.context import Context
+from ...engine.context import Context, Handler
 from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run, Work, set_link
 from ...engine.ports import interfaces_of
 from ...engine.steps import BOOT, Step, Value, key_of
@@ -275,3 +275,6 @@ def _freed(current: str, wanted: str, place: str) -> tuple[Operation, Operation]
 def _alternative_names(host: Host, name: str) -> list[str]:
     links = objects(parsed(Probe(host).output("ip", "-json", "link", "show", "dev", name)))
     return [str(each) for link in links for each in link.get("altnames") or []]
+
+
+HANDLER = Handler(work, ERRORS, restore, parts=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Collection, Dict, Mapping
+from typing import TYPE_CHECKING, Collection, Dict, Iterable, Mapping
 
 from ...engine.context import Context
 from ...facts.competing_rules import SETTINGS_OF
@@ -176,18 +176,20 @@ def wanted_files(context: Context) -> Files:
         if name is not None:
             here = interface.netdev is not None
             found = name_file(interface, name, replaced_by(context, interface)) if here else {}
-            files.update(found if here else _as_they_are(context, interface.key, "name"))
+            files.update(found if here else _as_they_are(context, _name_paths(interface.key)))
         if rdma_name is not None:
             rule = rdma_file(interface.key, rdma_name, program) if program else None
-            files.update(rule or _as_they_are(context, interface.key, "rdma_name"))
+            files.update(rule or _as_they_are(context, [rdma_path(interface.key)]))
         prefix = interface.wanted["representor_prefix"]
         if prefix is not None and not representors_refusal(interface):
             files.update(representors_file(interface.key, prefix))
     for entry in context.desired["interfaces"]:
         address = entry.get("pci")
         if address is not None and address not in matched:
-            for key in ("name", "rdma_name", "representor_prefix"):
-                files.update(_as_they_are(context, address, key) if entry[key] else {})
+            paths = _name_paths(address) if entry["name"] else []
+            paths += [rdma_path(address)] if entry["rdma_name"] else []
+            paths += [representors_path(address)] if entry["representor_prefix"] else []
+            files.update(_as_they_are(context, paths))
     files.update(_of_entries_without_device(context, matched))
     return files
 
@@ -229,14 +231,13 @@ def rebuilds_initramfs(context: Context) -> bool:
     return bool(initramfs and initramfs["network"] and initramfs["update"])
 
 
-def _as_they_are(context: Context, address: str, key: str) -> Files:
+def _name_paths(address: str) -> list[str]:
     part = part_of_name(address)
-    places = {
-        "name": (f"{LINKS}{part}.link", f"{RULES}{part}.rules"),
-        "rdma_name": (rdma_path(address),),
-        "representor_prefix": (representors_path(address),),
-    }
-    return {path: context.boot_files[path] for path in places[key] if path in context.boot_files}
+    return [f"{LINKS}{part}.link", f"{RULES}{part}.rules"]
+
+
+def _as_they_are(context: Context, paths: Iterable[str]) -> Files:
+    return {path: context.boot_files[path] for path in paths if path in context.boot_files}
 
 
 def _of_entries_without_device(context: Context, matched: Collection[str]) -> Files:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Callable, List, Mapping, NamedTuple
 
-from ...engine.context import Context
+from ...engine.context import Context, Handler
 from ...engine.failures import FIRMWARE_FAILED
 from ...engine.operations import RELOAD_UNITS, Found, Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import fill
@@ -328,3 +328,6 @@ _CHANGES: Mapping[str, _Change] = {
     "traffic_class": lambda subject, _now, to: [_attribute(qos_paths.traffic_class(subject.device), str(to))],
     "tos": _set_tos,
 }
+
+
+HANDLER = Handler(work, ERRORS, restore)
