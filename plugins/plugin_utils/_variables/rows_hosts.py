@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import LEAST_SECONDS, MOST_SECONDS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interface_keys import KEYS
 
 from .variable import HOST, Variable
 
@@ -20,14 +21,13 @@ def _consent(short: str, *meaning: str) -> Variable:
     return Variable(f"allow_{short}", "bool", meaning, _HOST, HOST, asked=True)
 
 
+_KEYS = [f"C({key})" for key in KEYS]
 SETTINGS = (
     _setting(
         "interfaces",
         "list",
         "The host's interfaces. Each entry selects one by C(pci), C(mac) or C(current_name).",
-        "It may set C(name), C(rdma_name), C(mtu), C(state), C(vfs), C(vf_mtu), C(vf_settings), C(vf_driver), "
-        "C(vf_guids), C(eswitch_mode), C(representor_prefix), C(firmware), C(firmware_image), C(qos), C(queues), "
-        "C(irq_affinity), C(routes) and C(routing-policy). Settings that are not given stay unchanged.",
+        f"It may set {', '.join(_KEYS[:-1])} and {_KEYS[-1]}. Settings that are not given stay unchanged.",
         elements="dict",
     ),
     _setting(
