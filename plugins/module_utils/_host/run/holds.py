@@ -153,7 +153,8 @@ def taken(context: Context, step: Step) -> list[str]:
         return [device["name"] for device in context.actual.facts["rdma"]]
     if _renames(step):
         return [str(step["from"])]
-    if CONCERNS[step["concern"]].renews_vfs and nic is not None and not key_of(step).endswith(":offload"):
+    taking = (key for key in KEYS.values() if key.makes_vfs or key.renews_vfs)
+    if nic is not None and any(key.step_id(nic["address"]) == step["id"] for key in taking):
         return _taken_of_port(context, step, nic)
     return []
 
