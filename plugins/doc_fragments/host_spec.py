@@ -98,6 +98,12 @@ options:
             description: Mode of the embedded switch.
             type: str
             choices: [legacy, switchdev]
+          flow_steering_mode:
+            description: >-
+              How mlx5 makes the rules of its embedded switch, V(smfs) by the driver, V(dmfs) by firmware, V(hmfs) by
+              queues of the card. The kernel changes it in legacy mode only.
+            type: str
+            choices: [smfs, dmfs, hmfs]
           representor_prefix:
             description: >-
               Prefix of the names of representors. With V(rail0_), that of VF 3 is C(rail0_3).

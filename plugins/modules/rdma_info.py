@@ -216,7 +216,7 @@ facts:
       description:
         - C(mode), C(inline_mode) and C(encap_mode) of e-switches, by PCI address, C(problem) if they can't be read, and
           C(offload) if rules are to be offloaded to the hardware. M(rdma.fabric.rdma_host) fills it for ports with
-          C(eswitch_mode).
+          C(eswitch_mode), and with C(flow_steering_mode) of those that set it.
       type: dict
     queues:
       description:

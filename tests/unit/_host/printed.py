@@ -88,6 +88,12 @@ def devlink_eswitch(address: str, shown: Mapping[str, str]) -> str:
     return json.dumps({"dev": {f"pci/{address}": shown}})
 
 
+def devlink_param(address: str, name: str, value: str) -> str:
+    """Return ``devlink -j dev param show``: iproute2, devlink/devlink.c (pr_out_param)."""
+    values = [{"cmode": "runtime", "value": value}]
+    return json.dumps({"param": {f"pci/{address}": [{"name": name, "type": "driver-specific", "values": values}]}})
+
+
 def config_space(facts: Mapping[str, Any]) -> bytes:
     """Return a PCI configuration space with one capability: PCI Express Base Specification, as lspci decodes it."""
     space = bytearray(4096)

@@ -97,6 +97,12 @@ def test_the_mode_of_an_eswitch(facts: Facts) -> None:
     }
 
 
+@each_of("devlink_param")
+def test_the_flow_steering_mode_of_an_eswitch(facts: Facts) -> None:
+    text = printed.devlink_param(PF, "flow_steering_mode", facts["value"])
+    assert (eswitch.parse_steering(text, PF), eswitch.parse_steering(text[:-9], PF)) == (facts["value"], None)
+
+
 @each_of("mlnx_qos")
 def test_pfc_and_shares_of_a_port(facts: Facts) -> None:
     assert qos_values.bits_of(",".join(map(str, facts["pfc"]))) == facts["enabled"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the mode of e-switches.
+"""Read the mode of e-switches, and how their rules reach the hardware.
 
 Only netlink reports it (the kernel's Documentation/networking/devlink/devlink-eswitch-attr.rst), so it is read with
 ``devlink``, one device per call and only for devices that need it. If ``devlink`` runs anyway, or a port looks torn
@@ -15,7 +15,7 @@ import re
 from typing import Iterable, Sequence
 
 from ..machine.access import CommandResult
-from ..machine.probe import Probe, in_one_line, parsed, printable
+from ..machine.probe import Probe, in_one_line, objects, parsed, printable
 from .host_state import NETDEV_DRIVER, HostState, Interface
 from .shapes import Eswitch
 
@@ -33,21 +33,34 @@ def show_command(address: str) -> tuple[str, ...]:
     return ("devlink", "-j", "dev", "eswitch", "show", f"pci/{address}")
 
 
+def steering_command(address: str) -> tuple[str, ...]:
+    """Return the command that shows the flow steering mode of a device."""
+    return ("devlink", "-j", "dev", "param", "show", f"{_BUS}{address}", "name", "flow_steering_mode")
+
+
 def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitch]:
     """Return the e-switches of ports whose spec sets the mode, or whose mode affects a new number of functions.
 
     Each is ``{"mode", "inline_mode", "encap_mode", "problem"}`` by address. Values that devlink does not report are
     None; ``problem`` says why the mode is unknown, else it is empty. ``offload``, of ports whose spec is switchdev,
-    says whether tc rules are offloaded, None if that can't be changed. ``reload_failed`` is present if the driver's
-    last reload failed.
+    says whether tc rules are offloaded, None if that can't be changed. ``flow_steering_mode``, of ports whose spec sets
+    it, is None if the driver has none. ``reload_failed`` is present if the driver's last reload failed.
     """
-    ports_to_read = [port for port in ports if port.wanted["eswitch_mode"] is not None or _may_be_switchdev(port)]
+    ports_to_read = [
+        port
+        for port in ports
+        if port.wanted["eswitch_mode"] or port.wanted["flow_steering_mode"] or _may_be_switchdev(port)
+    ]
     found = read_modes(probe, [port.key for port in ports_to_read])
     for port in ports:
         if offload_wanted(port) is not None and port.netdev is not None:
             result = probe.command(*features_command(port.netdev["name"]))
             is_offloaded = parse_offload(result.stdout if result is not None else "")
             found.setdefault(port.key, _unknown(""))["offload"] = is_offloaded
+        if port.wanted["flow_steering_mode"] is not None:
+            result = probe.command(*steering_command(port.key))
+            steering = parse_steering(result.stdout if result is not None else "", port.key)
+            found.setdefault(port.key, _unknown(""))["flow_steering_mode"] = steering
     if ports_to_read or any(map(_looks_torn_down, ports)):
         result = probe.command(*SHOW_DEVICES)
         failed = parse_failed_reloads(result.stdout if result is not None else "")
@@ -175,6 +188,18 @@ def parse(text: str, address: str) -> Eswitch:
     encap = "encap-mode" if "encap-mode" in document else "encap"
     mode, inline, encapsulation = (_word(document.get(key)) for key in ("mode", "inline-mode", encap))
     return {"mode": mode, "inline_mode": inline, "encap_mode": encapsulation, "problem": ""}
+
+
+def parse_steering(text: str, address: str) -> str | None:
+    """Parse the output of ``steering_command``: a list with one parameter by device, which has a value by mode.
+
+    As in the kernel's tools/testing/selftests/drivers/net/netdevsim/devlink.sh (param_get).
+    """
+    document = parsed(text)
+    devices = document.get("param") if isinstance(document, dict) else None
+    parameters = objects(devices.get(f"{_BUS}{address}")) if isinstance(devices, dict) else []
+    values = [value for parameter in parameters for value in objects(parameter.get("values"))]
+    return next((_word(value.get("value")) for value in values if value.get("cmode") == "runtime"), None)
 
 
 def _word(value: object) -> str | None:

@@ -406,11 +406,12 @@ class _Eswitch(TypedDict):
 class Eswitch(_Eswitch, total=False):
     """The e-switch of a port (eswitch.py).
 
-    ``offload`` is present if the spec needs tc rules offloaded, ``reload_failed`` if the port's last devlink reload
-    failed.
+    ``offload`` is present if the spec needs tc rules offloaded, ``flow_steering_mode`` if the spec sets it, and
+    ``reload_failed`` if the port's last devlink reload failed.
     """
 
     offload: bool | None
+    flow_steering_mode: str | None
     reload_failed: bool
 
 

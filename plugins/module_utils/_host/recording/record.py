@@ -18,7 +18,7 @@ from typing import Callable, Sequence, TypeVar
 from ..facts import qos_paths, uplink
 from ..facts.devices import MELLANOX
 from ..facts.driver import openib
-from ..facts.eswitch import SHOW_DEVICES, features_command
+from ..facts.eswitch import SHOW_DEVICES, features_command, steering_command
 from ..facts.eswitch import show_command as show_eswitch
 from ..facts.firmware import BLUEFIELD, QUERY_SECONDS, RIGHTS_TOOLS, TOOLS, card_of, query_command, rights_command
 from ..facts.firmware_image import FLINT, device_query
@@ -277,6 +277,7 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
         probe.command(*SHOW_DEVICES)
     for nic in ports:
         probe.command(*show_eswitch(nic["address"]))
+        probe.command(*steering_command(nic["address"]))
         for name in nic["netdevs"]:
             for command in (features_command(name), *(show_queues(key, name) for key in ("rx_ring", "channels"))):
                 probe.command(*command)

@@ -16,6 +16,8 @@ from typing import Mapping, NamedTuple
 SETTINGS = ":settings"
 DRIVER = ":driver"
 FUNCTIONS = ":vfs"
+# That of the step about the flow steering mode of an e-switch.
+STEERING = ":steering"
 # The parts of a port that the SR-IOV operator may own, and what NVIDIA's NIC configuration operator sets.
 OF_NUMBER, OF_ESWITCH, OF_MTU, OF_FUNCTIONS, OF_NIC = "number", "eswitch", "mtu", "functions", "nic"
 # What keeps a key across a reboot: the boot unit; a network manager where one configures the interface, else the boot
@@ -115,6 +117,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             seconds=700,
             makes_vfs=True,
             of_arm=True,
+        ),
+        "flow_steering_mode": Key(
+            "eswitch", STEERING, OF_ESWITCH, UNIT, "the flow steering mode", through_interface=False, held=True
         ),
         "representor_prefix": Key("naming", ":representors"),
         "firmware": Key("firmware", part=OF_NIC),

@@ -61,6 +61,7 @@ Queues = Dict[str, int]
 INTERFACE_KEYS = (*syntax.SELECTORS, *KEYS)
 _UNIQUE = [*syntax.SELECTORS, *(key for key, each in KEYS.items() if each.unique)]
 STATES = ("up", "down")
+STEERING_MODES = ("smfs", "dmfs", "hmfs")
 LOCAL_NODE = "local_node"
 # CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, is at most 8192.
 _MOST_CPUS = 8192
@@ -159,6 +160,7 @@ class InterfaceSpec(_Selector, _Former, RoutingPolicy):  # pylint: disable=inher
     vf_driver: str | None
     vf_guids: VfGuids | None
     eswitch_mode: str | None
+    flow_steering_mode: str | None
     representor_prefix: str | None
     firmware: Parameters | None
     firmware_image: FirmwareImage | None
@@ -208,6 +210,7 @@ def _interface(place: Place, item: Mapping[object, object]) -> InterfaceSpec:
         "vf_guids": lambda here, guids: vf_guids(here, guids, vfs),
         "vf_driver": one_of(VF_DRIVERS, None),
         "eswitch_mode": one_of(ESWITCH_MODES, None),
+        "flow_steering_mode": one_of(STEERING_MODES, None),
         "representor_prefix": optional_text("the beginning of interface names", _prefix_problem),
         "firmware": firmware,
         "firmware_image": firmware_image,

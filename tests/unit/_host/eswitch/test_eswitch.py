@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Sequence
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import boot_entries
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
     SHOW_DEVICES,
     parse,
@@ -19,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import connectx7
@@ -26,11 +29,12 @@ from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, firmware, vfs
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import OFFLOAD, mode_of
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import OFFLOAD, mode_of, steering_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
     ALLOWED,
+    APPLY,
     CONNECTX7,
     REMOVE,
     applied,
@@ -43,6 +47,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
 )
 
 STEP = f"eswitch:{PF}"
+EVERYTHING = replace(APPLY, concerns=ORDER)
 PORT = "enp24s0f0np0"
 
 
@@ -423,6 +428,48 @@ class TestRefusals:
         assert "rdma_fabric_allow_uplink_change" in the_step(outcome, STEP)["detail"]
 
 
+class TestFlowSteering:
+    ASKED: ClassVar[dict[str, Any]] = {"vfs": 1, "eswitch_mode": "switchdev", "flow_steering_mode": "hmfs"}
+
+    def test_it_is_set_before_switchdev_mode_and_once(self) -> None:
+        kernel = booted()
+        assert not applied(kernel, wish(**self.ASKED)).get("failed")
+        assert [line for line in order_of(kernel) if "bind" not in line] == ["number 1", "runtime", "switchdev"]
+        assert (steering_of(kernel, PF), mode(kernel)) == ("hmfs", "switchdev")
+        assert applied(kernel, wish(**self.ASKED))["plan"]["steps"] == []
+
+    @pytest.mark.parametrize("vfs", [0, 1])
+    def test_a_removal_brings_it_back_in_legacy_mode(self, vfs: int) -> None:
+        kernel = booted()
+        done(kernel, wish(**{**self.ASKED, "vfs": vfs}))
+        done(kernel, wish(ALLOWED), REMOVE)
+        assert (steering_of(kernel, PF), mode(kernel)) == ("smfs", "legacy")
+
+    def test_it_is_set_after_a_change_to_legacy_mode(self) -> None:
+        kernel = switched(1)
+        done(kernel, wish(ALLOWED, vfs=1, eswitch_mode="legacy", flow_steering_mode="dmfs"))
+        assert (steering_of(kernel, PF), mode(kernel)) == ("dmfs", "legacy")
+
+    @pytest.mark.parametrize(
+        ("kernel", "says"), [(switched(1), "in legacy mode only"), (igb.booted(), "has no flow_steering_mode")]
+    )
+    def test_it_is_refused_where_the_kernel_refuses_it_and_not_kept(self, kernel: Kernel, says: str) -> None:
+        desired = igb.wish({"pci": PF if "legacy" in says else igb.PF, "flow_steering_mode": "dmfs"})
+        plan, context = plan_with_context(desired, gather(kernel, desired=desired))
+        (step,) = [step for step in plan["steps"] if step["id"].endswith(":steering")]
+        assert (step["status"], says in step["detail"], boot_entries(context)) == ("refused", True, [])
+
+    def test_the_boot_unit_sets_it_again(self) -> None:
+        before = booted()
+        done(before, wish(**self.ASKED), EVERYTHING)
+        kernel = booted()
+        for path, content in before.tree.files.items():
+            if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):
+                kernel.tree.add_file(path, content)
+        start(kernel, kernel)
+        assert (steering_of(kernel, PF), mode(kernel)) == ("hmfs", "switchdev")
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
@@ -446,6 +493,7 @@ def test_each_error_of_the_driver_has_its_cause_and_next_step(code: str, says: s
 
 
 SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "another steering": ({"vfs": 1}, {"vfs": 1, "eswitch_mode": "switchdev", "flow_steering_mode": "hmfs"}),
     "new functions": ({}, {"vfs": 1, "eswitch_mode": "switchdev"}),
     "another number": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 2, "eswitch_mode": "switchdev"}),
     "back to legacy": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 1, "eswitch_mode": "legacy"}),

@@ -49,6 +49,7 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
         "mlx5",
         {"vfs": 2, "eswitch_mode": "switchdev", "representor_prefix": "rail0_"},
     ),
+    "flow_steering_mode": ("mlx5", {"flow_steering_mode": "hmfs"}),
     "firmware": ("mlx5", {"firmware": {"NUM_OF_VFS": 16}}),
     "firmware_image": ("mlx5", {"firmware_image": {"file": "/root/fw.bin", "version": "28.39.1002"}}),
     "qos": ("mlx5", {"qos": LOSSLESS}),

@@ -5,7 +5,8 @@
 
 From the documentation of devlink and of mlx5, not from a card: a mode is not taken while a driver is bound to a
 function (EINVAL), other drivers have none (EOPNOTSUPP), and in switchdev mode the port has a switch id and each
-function an interface of its own beside it.
+function an interface of its own beside it. The flow steering mode is kept in legacy mode only (mlx5_fs_mode_validate),
+and is smfs at first (mlx5_init_fs with a card that can).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import posixpath
 from typing import TYPE_CHECKING, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.tests.unit._host import printed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import queues
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import named_by_udev
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 # Kept beside the device, as only netlink tells it.
 OFFLOAD = "offload-of-rules"
 RELOAD_FAILED = "reload-failed"
+STEERING = "flow-steering-mode"  # there in other modes than the first only
 SWITCH_ID = "e41d2d0003a1b2c3"
 
 
@@ -34,7 +37,7 @@ def devlink(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     words = [word for word in argv[1:] if word != "-j"]
     if words == ["dev", "show"]:
         return CommandResult(0, json.dumps({"dev": _devices(kernel)}), "")
-    if words[:2] != ["dev", "eswitch"] or not words[3].startswith("pci/"):
+    if words[:2] not in (["dev", "eswitch"], ["dev", "param"]) or not words[3].startswith("pci/"):
         return failed(1, f'Object "{words[0]}" not found')
     address = words[3][4:]
     driver = driver_of(kernel, address)
@@ -42,6 +45,8 @@ def devlink(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return failed(1, "kernel answers: No such device")
     if driver != "mlx5_core":
         return failed(1, "kernel answers: Operation not supported")
+    if words[1] == "param":
+        return _steering(kernel, address, words)
     if words[2] == "show":
         told = {"mode": mode_of(kernel, address), "inline-mode": "none", "encap-mode": "basic"}
         return CommandResult(0, json.dumps({"dev": {f"pci/{address}": told}}), "")
@@ -60,6 +65,26 @@ def _devices(kernel: Kernel) -> dict[str, dict[str, bool]]:
 def mode_of(kernel: Kernel, address: str) -> str:
     path = f"{PCI}/{address}/{MODE}"
     return kernel.read(path) if kernel.exists(path) else "legacy"
+
+
+def steering_of(kernel: Kernel, address: str) -> str:
+    path = f"{PCI}/{address}/{STEERING}"
+    return kernel.read(path) if kernel.exists(path) else "smfs"
+
+
+def _steering(kernel: Kernel, address: str, words: Sequence[str]) -> CommandResult:
+    if words[4:6] != ["name", "flow_steering_mode"]:
+        return failed(1, "kernel answers: Invalid argument")
+    if words[2] == "show":
+        return CommandResult(0, printed.devlink_param(address, "flow_steering_mode", steering_of(kernel, address)), "")
+    if words[6:] not in [["value", mode, "cmode", "runtime"] for mode in ("smfs", "dmfs", "hmfs")]:
+        return failed(1, "kernel answers: Invalid argument")
+    if mode_of(kernel, address) == "switchdev":
+        return failed(1, "kernel answers: Operation not supported")
+    kernel.tree.discard(f"{PCI}/{address}/{STEERING}")
+    if words[7] != "smfs":
+        kernel.tree.add_file(f"{PCI}/{address}/{STEERING}", words[7])
+    return DONE
 
 
 def _set(kernel: Kernel, address: str, mode: str) -> CommandResult:

@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The mode of e-switches, legacy or switchdev, and whether rules reach the hardware."""
+"""The mode of e-switches, legacy or switchdev, how the driver steers flows in it, and whether rules reach the hardware.
+
+The kernel changes the flow steering mode in legacy mode only, and uses it from the next switchdev mode on (mlx5 core,
+fs_core.c, mlx5_fs_mode_validate). So it is set before switchdev mode, as the SR-IOV operator does.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,10 @@ from ...facts.eswitch import (
     offload_wanted,
     parse,
     parse_offload,
+    parse_steering,
     present_mode,
     show_command,
+    steering_command,
     vf_lag_refusal,
 )
 from ...facts.firmware import arm_side_refusal
@@ -28,6 +34,7 @@ from ...facts.host_state import Interface
 from ...facts.users import held
 from ...machine.access import Host
 from ...spec.host import HostSpec, wanted_interface
+from ...spec.interface_keys import STEERING
 from .settings_plan import (
     bind_again,
     leaves_switchdev,
@@ -84,7 +91,10 @@ def plan(context: Context) -> ConcernPlan:
     for interface in context.interfaces:
         of_mode = _steps(context, interface)
         found, said = _settings_after(context, interface, of_mode)
-        steps += [*of_mode, *found, *_offload(context, interface, of_mode)]
+        steering = _steering(context, interface, of_mode)
+        before = mode_then(context, interface) == LEGACY
+        steps += [*steering, *of_mode] if before else [*of_mode, *steering]
+        steps += [*found, *_offload(context, interface, of_mode)]
         notices += said
     return steps, notices
 
@@ -157,6 +167,37 @@ def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> lis
             reason=reason if wanted else "it was so before rdma.fabric changed it",
             undo=f"switch hw-tc-offload {'off' if wanted else 'on'}",
             when=NOW,
+        )
+    ]
+
+
+def _steering(context: Context, interface: Interface, of_mode: list[Step]) -> list[Step]:
+    """Return the step that changes how the driver steers the flows of an e-switch."""
+    wanted, nic = interface.wanted["flow_steering_mode"], interface.nic
+    read = context.actual.facts["eswitch"].get(interface.key)
+    now = read.get("flow_steering_mode") if read is not None else None
+    if wanted is None or wanted == now:
+        return []
+    leaves = any(step["status"] == PLANNED and step["to"] == LEGACY for step in of_mode)
+    refusal = ""
+    if nic is None or nic["function"] != "pf":
+        refusal = "it is not a PF, and only those have an e-switch"
+    elif now is None:
+        refusal = f"its driver ({nic['driver'] or 'none'}) has no flow_steering_mode, or devlink can't be run as root"
+    elif mode_then(context, interface) != LEGACY and not leaves:
+        refusal = "the kernel changes it in legacy mode only; next: ask for eswitch_mode legacy, run, and ask again"
+    return [
+        make_step(
+            CONCERN,
+            f"{interface.key}{STEERING}",
+            target=context.target_of(interface),
+            action=f"set the flow steering mode to {wanted}",
+            before=now,
+            after=wanted,
+            reason=f"rdma_fabric_interfaces asks for flow_steering_mode {wanted}",
+            undo=f"set the flow steering mode to {now}",
+            when=NOW,
+            refusal=refusal,
         )
     ]
 
@@ -241,6 +282,8 @@ def work(context: Context, step: Step) -> Work:
     """Return how the mode of an e-switch is changed."""
     if key_of(step).endswith(OFFLOAD):
         return _offloading(key_of(step)[: -len(OFFLOAD)], bool(step["to"]))
+    if key_of(step).endswith(STEERING):
+        return _setting_steering(key_of(step)[: -len(STEERING)], str(step["from"]), str(step["to"]))
     address, wanted = key_of(step), str(step["to"])
     interface = context.interface_of(address)
     count = functions_then(context, interface)
@@ -266,10 +309,25 @@ def _set_offload(address: str, wanted: bool) -> Run:
     return Run(("ethtool", "-K", f"{{port:{address}}}", "hw-tc-offload", "on" if wanted else "off"))
 
 
+def _setting_steering(address: str, former: str, wanted: str) -> Work:
+    def verify(host: Host) -> str:
+        now = parse_steering(host.run(steering_command(address), 30.0).stdout, address)
+        return "" if now == wanted else f"the flow steering mode is {now}, not {wanted}"
+
+    return Work([_set_steering(address, wanted)], [_set_steering(address, former)], verify)
+
+
+def _set_steering(address: str, mode: str) -> Run:
+    words = ("name", "flow_steering_mode", "value", mode, "cmode", "runtime")
+    return Run(("devlink", "dev", "param", "set", f"pci/{address}", *words))
+
+
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Add the original mode of an e-switch to the spec, and whether rules were offloaded."""
+    """Add the original modes of an e-switch to the spec, and whether rules were offloaded."""
     if key.endswith(OFFLOAD) and isinstance(original, bool):
         wanted_interface(desired, key[: -len(OFFLOAD)])["offload"] = original
+    elif key.endswith(STEERING) and isinstance(original, str):
+        wanted_interface(desired, key[: -len(STEERING)])["flow_steering_mode"] = original
     elif original in (LEGACY, SWITCHDEV):
         wanted_interface(desired, key)["eswitch_mode"] = original
 
