@@ -36,7 +36,7 @@ CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 RELOAD = CONSENTS["driver_reload"]
 JOB = "python3 (pid 7777)"
 UNTOLD = "(it can't be told on which RDMA device)"
-QUEUE_PAIRS = "rdma -json resource show qp"
+RESOURCES = "rdma -j resource show"
 # The RDMA device of the port, and that of its first InfiniBand function.
 DEVICE, OF_FUNCTION = "rocep24s0f0", "ibp24s0f2"
 PORTS = ("0000:aa:00.0", "0000:aa:00.1")
@@ -107,10 +107,14 @@ class TestSwitchingUnderAJob:
             step = self.step(kernel)
             assert (step["status"], UNTOLD in step["interrupts"]) == (status, own == "10.0.0.11")
 
-    def test_modules_of_storage_are_on_the_devices_of_their_queue_pairs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("kind", ["qp", "cm_id"])
+    def test_modules_of_storage_are_on_the_devices_that_they_use(
+        self, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
         for device, status in ((DEVICE, "needs_consent"), ("mlx5_9", "planned")):
-            pairs = [{"ifname": device, "comm": "[ko2iblnd]"}, {"ifname": DEVICE, "comm": "[ib_core]"}]
-            self.answer(monkeypatch, QUEUE_PAIRS, pairs)
+            used = [{"ifname": device, "comm": "ko2iblnd"}]
+            of_all = [{"ifname": DEVICE, "comm": module} for module in ("ib_core", "rdma_cm")]
+            self.answer(monkeypatch, f"{RESOURCES} {kind}", [*used, *of_all])
             step = self.step(mlx5.booted())
             assert (step["status"], "ko2iblnd" in step["interrupts"]) == (status, status == "needs_consent")
 

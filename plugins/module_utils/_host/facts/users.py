@@ -39,10 +39,11 @@ _CLASSES = ("/sys/class/infiniband_verbs", "/sys/class/infiniband_mad")
 RDMA_FILES = "/dev/infiniband/"
 # Among users by RDMA device: those whose device can't be told, who count as users of each.
 ANY_DEVICE = ""
-QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
+# Its connections name the module that a queue pair of rdma_cm is for (rdma_create_id, include/rdma/rdma_cm.h).
+RESOURCES = tuple(("rdma", "-j", "resource", "show", kind) for kind in ("qp", "cm_id"))
 NAMED_NAMESPACES = "/run/netns"
 # The kernel opens these on every RDMA device for itself.
-_OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
+_OF_EVERY_DEVICE = ("ib_core", "ib_cm", "rdma_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
 # What the kubelet's device manager keeps, and device files in the answers of device plugins.
 _CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
@@ -358,24 +359,25 @@ def _pods(probe: Probe) -> list[tuple[str, str]]:
 
 
 def kernel_users(probe: Probe) -> list[tuple[str, str]] | None:
-    """Return the devices on which kernel modules have queue pairs, with those modules; None if rdma can't tell."""
-    shown = parsed(probe.output(*QUEUE_PAIRS))
-    if not isinstance(shown, list):
-        return None
-    found = []
-    for entry in objects(shown):
-        device, name = entry.get("ifname"), entry.get("comm")
-        if isinstance(device, str) and isinstance(name, str) and "pid" not in entry:
-            module = printable(name.strip("[]"), 64)
-            if module not in _OF_EVERY_DEVICE:
-                found.append((device, module))
-    return found
+    """Return the devices with queue pairs or connections of kernel modules, and those; None if rdma can't tell."""
+    found: dict[tuple[str, str], None] = {}
+    for command in RESOURCES:
+        shown = parsed(probe.output(*command))
+        if not isinstance(shown, list):
+            return None
+        for entry in objects(shown):
+            device, name = entry.get("ifname"), entry.get("comm")
+            if isinstance(device, str) and isinstance(name, str) and "pid" not in entry:
+                module = printable(name.strip("[]"), 64)
+                if module not in _OF_EVERY_DEVICE:
+                    found[device, module] = None
+    return list(found)
 
 
 def read_rdma_users(probe: Probe, facts: Facts) -> Users:
     """Return the users of each RDMA device as text: programs, pods that were given it, and storage with its mounts.
 
-    Storage is on the devices of the interface of its connection, or else on those where its module has queue pairs.
+    Storage is on the devices of the interface of its connection, or else on those that its module uses.
     """
     found = _programs(probe)
     for device, pod in _pods(probe):

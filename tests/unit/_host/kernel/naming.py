@@ -176,7 +176,7 @@ def udevadm(_kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 def rdma(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     words = list(argv[1:])
     if "show" in words:
-        return CommandResult(0, "[ ]\n", "")
+        return CommandResult(0, "[ ]\n", "") if words[0] == "-j" else failed(1, "Unknown option.")
     if words[:2] != ["dev", "set"] or words[3:4] != ["name"] or len(words) != 5:
         return failed(1, "Usage: rdma dev set [ DEV ] name NEWNAME")
     name, wanted = words[2], words[4]
