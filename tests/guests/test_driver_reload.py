@@ -85,6 +85,7 @@ echo 0 > $card/sriov_numvfs
 echo 1 > $card/sriov_drivers_autoprobe
 modprobe -r bonding
 rm -rf {PLACE} {JOURNAL}
+rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev $port # soft RDMA goes with its interface
 true
 """
 
