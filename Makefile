@@ -43,7 +43,8 @@ help:
 	@echo "make unit         unit tests but the slow ones; make unit ROOM=_rollout (or a path) those of a room"
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
 	@echo "make gates        list every gate with its layer; make NAME runs one"
-	@echo "make guests       the tests on booted hosts and their cluster (root; an hour): for changes of what hosts do"
+	@echo "make guests       the tests on booted hosts and their cluster (root; hours): for changes of what hosts do;"
+	@echo "                  make guests PART=uplink those of tests/guests/test_*uplink*.py (minutes)"
 	@echo "make matrix       every supported ansible-core and kubernetes.core with every Python found here, on controllers and"
 	@echo "                  hosts; writes docs/support.md (hours); ONLY=newest, ONLY=hosts-3.8 for a part"
 	@echo
@@ -194,7 +195,8 @@ bench-apply: env-test programs artifact  ## bounds of a batch apply: requests, a
 bench-kubectl: env-test programs artifact  ## the CPU of a batch apply is at most half more than kubectl's
 	$(GATE) $@ python -m tests.bench kubectl $(GIVE_BACK)
 guests: env-test programs artifact  ## the tests on booted hosts and the cluster that they form
-	$(GATE) --lab --limit 14400 $@ python -m pytest -n 0 tests/guests $(GIVE_BACK)
+	$(GATE) --lab --limit 14400 $@ python -m pytest -n 0 $(or $(sort $(wildcard tests/guests/test_*$(PART)*.py)),\
+		$(error there is no tests/guests/test_*$(PART)*.py)) $(GIVE_BACK)
 quick-starts: env-test programs artifact  ## the molecule scenarios of the quick starts against a real API server
 	$(GATE) $(LONG) $@ python -m tools.scenario quick-starts $(GIVE_BACK)
 sweeps: env-test  ## unit tests with whole sweeps

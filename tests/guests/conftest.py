@@ -31,6 +31,12 @@ COMMAND_SECONDS = 180
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure when it is seen: a run of this length may be cut before pytest's summary."""
+    if report.failed:
+        to_standard_error(f"{report.nodeid} failed\n{report.longreprtext}")
+
+
 @pytest.fixture(scope="session")
 def capable() -> None:
     """Make sure of a machine that can run the lab."""
