@@ -4,24 +4,20 @@
 """``make pictures``: the pictures of the documentation, made again from what the programs show today.
 
 ``docs/images/pictures.json`` holds of each picture a hash of the HTML that it was made from and one of the picture
-itself, so that a test finds the stale ones without a browser. ``--demo`` first takes what the last ``make demo-lab``
-found into ``docs/images/demo.json``: the picture of its terminal is made from that.
+itself, so that a test finds the stale ones without a browser.
 """
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import re
 import sys
 import tempfile
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
-from tools import booted
 from tools.browser import BrowserError, Tab, browser, find_browser
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS
 from tools.ending import to_its_end
@@ -29,25 +25,14 @@ from tools.fleet import RUN, preview_fleet
 
 IMAGES = CHECKOUT / "docs" / "images"
 RECORD = "pictures.json"
-DEMO = "demo.json"
 AGAIN = "run make pictures, and look at what it made"
-TAKE_DEMO = "--demo"
 WIDTH = 1280
 # The end of each picture, as an element of its page.
-END = {"report.png": "#rails", "demo.png": "main"}
+END = {"report.png": "#rails"}
 MARGIN = 24
 _TIME = re.compile(r"<time datetime=.*?</time>")
 # Where this machine has the inventory.
 _RUN = re.compile(r'<dl class="run">.*?</dl>', re.DOTALL)
-_TERMINAL = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>make demo-lab</title><style>
-body {{ margin: 0; background: #0d1117; color: #e6edf3; }}
-main {{ margin: 24px; border: 1px solid #30363d; border-radius: 10px; overflow: hidden; }}
-h1 {{ margin: 0; padding: 12px 20px; font: 600 15px system-ui, sans-serif; }}
-h1 {{ color: #9da7b1; background: #161b22; border-bottom: 1px solid #30363d; }}
-pre {{ margin: 0; padding: 18px 20px 22px; font: 15px/1.5 "DejaVu Sans Mono", monospace; white-space: pre-wrap; }}
-</style></head><body><main><h1>make demo-lab</h1><pre>{text}</pre></main></body></html>
-"""
 
 
 class Source(NamedTuple):
@@ -65,32 +50,11 @@ def previewed(folder: Path) -> Path:
     return folder / RUN
 
 
-def sources(run_dir: Path, images: Path = IMAGES) -> dict[str, Source]:
-    """Return what each picture is made of: the page of a previewed fleet without time and command, and a terminal."""
+def sources(run_dir: Path) -> dict[str, Source]:
+    """Return what each picture is made of: the page of a previewed fleet without time and command."""
     page = _RUN.sub("", _TIME.sub("", (run_dir / "report.html").read_text(encoding="utf-8"), count=1), count=1)
     start, end = page.index('<section id="fleet">'), page.index("</main>")
-    shown = terminal(demo_lines(json.loads((images / DEMO).read_text(encoding="utf-8"))))
-    return {"report.png": Source(page, page[:start] + page[end:]), "demo.png": Source(shown, shown)}
-
-
-def demo_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return what ``make demo-lab`` says at its end, of its proof."""
-    report = f"Report: build/{booted.FOLDER.name}/{booted.RUN}/report.html"
-    return ["$ make demo-lab", "...", booted.TITLE, *booted.verdict_lines(found), report]
-
-
-def terminal(lines: list[str]) -> str:
-    """Return lines as a page that looks like a terminal."""
-    return _TERMINAL.format(text=html.escape("\n".join(lines)))
-
-
-def take_demo(folder: Path, images: Path = IMAGES) -> None:
-    """Keep what the last ``make demo-lab`` proved in ``folder``."""
-    proof = folder / booted.RUN / booted.PROOF
-    if not proof.exists():
-        raise SystemExit(f"error: {proof} not found: run make demo-lab first, as root on a machine that boots guests")
-    found = json.loads(proof.read_text(encoding="utf-8"))
-    (images / DEMO).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return {"report.png": Source(page, page[:start] + page[end:])}
 
 
 def stale(today: Mapping[str, Source], images: Path = IMAGES) -> list[str]:
@@ -134,16 +98,11 @@ def taken(tab: Tab, source: str, end: str) -> bytes:
         return tab.picture(round(bottom) + MARGIN)
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Make the pictures; return the exit status."""
-    if arguments not in ([], [TAKE_DEMO]):
-        print(f"usage: python -m tools.pictures [{TAKE_DEMO}]", file=sys.stderr)
-        return 2
-    if arguments:
-        take_demo(booted.FOLDER)
     make(sources(previewed(BUILD / "pictures")))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(to_its_end(partial(main, sys.argv[1:]), BrowserError))
+    sys.exit(to_its_end(main, BrowserError))

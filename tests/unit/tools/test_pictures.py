@@ -13,18 +13,7 @@ import pytest
 
 from tests.lab.gobuild import ProgramsUnavailable
 from tools import browser
-from tools.pictures import (
-    AGAIN,
-    DEMO,
-    RECORD,
-    Source,
-    demo_lines,
-    fingerprint,
-    main,
-    stale,
-    take_demo,
-    terminal,
-)
+from tools.pictures import AGAIN, RECORD, Source, fingerprint, main, stale
 
 PAGE, PICTURE = "<p>page</p>", b"png"
 
@@ -54,35 +43,12 @@ def test_what_is_wrong_with_pictures_is_named_all_at_once(images: Path) -> None:
     assert stale({"a.png": Source(PAGE, PAGE)}, images) == [f"a.png: is not the picture that was made; {AGAIN}"]
 
 
-def test_a_demo_that_proved_nothing_is_not_taken(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"run/verify\.json not found: run make demo-lab first"):
-        take_demo(tmp_path, tmp_path)
-    assert not (tmp_path / DEMO).exists()
-
-
-def test_a_demo_is_taken_and_told_as_it_ended(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    proof = {"pairs": [], "left_out": [{"host": "<c>", "why": "not Ready"}], "verdict": "pass"}
-    (tmp_path / "run" / "verify.json").write_text(json.dumps(proof), encoding="utf-8")
-    take_demo(tmp_path, tmp_path)
-    lines = demo_lines(json.loads((tmp_path / DEMO).read_text(encoding="utf-8")))
-    assert lines == [
-        "$ make demo-lab",
-        "...",
-        "=== Summary of the booted hosts ===",
-        "left out: <c>: not Ready",
-        "Verdict: pass",
-        "Report: build/demo-lab/run/report.html",
-    ]
-    assert "left out: &lt;c&gt;: not Ready" in terminal(lines)
-
-
 def _without_apt(*_arguments: object) -> NoReturn:
     raise ProgramsUnavailable("no mirror answers")
 
 
 def test_without_a_browser_nothing_is_made_and_what_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tools.pictures.previewed", lambda _folder: tmp_path)
     monkeypatch.setattr("tools.pictures.sources", lambda _run_dir: {"report.png": Source(PAGE, PAGE)})
@@ -91,9 +57,7 @@ def test_without_a_browser_nothing_is_made_and_what_is_missing_is_named(
     with pytest.raises(
         browser.BrowserError, match=r"^no browser on PATH \(chromium, .*none by apt: no mirror answers$"
     ):
-        main([])
-    assert main(["--dmeo"]) == 2
-    assert "usage" in capsys.readouterr().err
+        main()
 
 
 def test_a_browser_that_does_not_start_is_told_with_what_it_said(tmp_path: Path) -> None:
