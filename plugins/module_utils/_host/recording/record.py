@@ -15,6 +15,8 @@ import hashlib
 import posixpath
 from typing import Callable, Sequence, TypeVar
 
+from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
+
 from ..facts import qos_paths, uplink
 from ..facts.devices import MELLANOX
 from ..facts.driver import openib
@@ -45,7 +47,7 @@ from .scrub_document import Pseudonyms, scrubbed
 # What is there without its content; reading it from a recording gives this error.
 NOT_RECORDED = "ENODATA"
 _T = TypeVar("_T")
-_RECORDER = "rdma.fabric 0.1.0"
+_RECORDER = f"rdma.fabric {VERSION}"
 # Who owns the network's configuration is told by the names of the files; what they say may hold secrets. Files of ours
 # (they carry the marker) do not.
 _NAMES_ONLY = (
