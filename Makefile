@@ -28,8 +28,8 @@ ALONE := bench-host bench-apply bench-kubectl
 NIGHTLY := guests quick-starts mutants sweeps campaigns matrix bench
 GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
 
-.PHONY: help gates pictures preview demo demo-lab lab lab-down lab-status lab-ssh test test-all nightly lint matrix bench \
-	molecule-lab build env env-run env-test lock clean $(GATES)
+.PHONY: help gates pictures preview demo demo-lab lab lab-down lab-status lab-ssh test test-all rest nightly lint matrix \
+	bench molecule-lab build release env env-run env-test lock clean $(GATES)
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
@@ -38,7 +38,7 @@ help:
 	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
 	@echo
 	@echo "make test         the first answer about a change, in minutes"
-	@echo "make test-all     make test, then all that a change has to pass before it lands (most of an hour)"
+	@echo "make test-all     make test, then all that a change has to pass before it lands (most of an hour); make rest alone"
 	@echo "make nightly      guests, whole sweeps, campaigns, mutants, every release, every bench (hours)"
 	@echo "make unit         unit tests but the slow ones; make unit ROOM=_rollout (or a path) those of a room"
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
@@ -51,8 +51,8 @@ help:
 	@echo "make build        build the collection's artifact into build/artifact"
 	@echo "make env          make the environment in .venv from the hashed locks (every target does so itself)"
 	@echo "make lock         resolve requirements/*.in into hashed locks again"
-	@echo "make pictures     make the pictures of the documentation again (Chromium); after a make demo-lab also:"
-	@echo "                  make pictures PICTURES=--demo"
+	@echo "make pictures     make the pictures of the documentation again (Chromium)"
+	@echo "make release      make what is published of a tag into build/release; VERSION=NEXT prepares the next one"
 	@echo "make clean        remove the environment and everything built"
 	@echo
 	@echo "PYTHON=/path/to/python3.12 names another Python (3.11 to 3.13)."
@@ -98,11 +98,14 @@ test: env-test
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(FIRST) || true
 	@$(SHOW) $(FIRST) $(GIVE_BACK)
 
-# A test that fails by luck holds nobody up here: it runs once more, alone, and is named.
 test-all: test
+	@$(MAKE) --no-print-directory rest BEFORE="$(FIRST)"
+
+# A test that fails by luck holds nobody up here: it runs once more, alone, and is named.
+rest: env-test
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 IN_ORDER=yes $(REST) || true
 	@$(MAKE) --no-print-directory --keep-going $(ALONE) || true
-	@$(SHOW) $(addprefix --again=,$(REST)) $(FIRST) $(REST) $(ALONE) $(GIVE_BACK)
+	@$(SHOW) $(addprefix --again=,$(REST)) $(BEFORE) $(REST) $(ALONE) $(GIVE_BACK)
 
 nightly: env-test
 	@$(MAKE) --no-print-directory --keep-going $(NIGHTLY)
@@ -216,6 +219,9 @@ molecule-lab: env-test
 build: env-run
 	@$(VENV_PYTHON) -m tools.artifact $(GIVE_BACK)
 
+release: env-test
+	@$(VENV_PYTHON) -m tools.release $(VERSION) $(GIVE_BACK)
+
 UV_COMPILE = "$$uv" pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version
 
@@ -228,7 +234,7 @@ lock:
 		done
 
 pictures: env-run
-	@$(VENV_PYTHON) -m tools.pictures $(PICTURES) $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.pictures $(GIVE_BACK)
 
 clean:
 	rm -rf .venv build

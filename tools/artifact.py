@@ -9,7 +9,9 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,8 +20,9 @@ import tarfile
 import tempfile
 import time
 from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
 from tools.ending import run_command, to_its_end
@@ -29,14 +32,41 @@ INSTALLED = BUILD / "installed"
 KEPT_SECONDS = 86400.0
 
 
-def build_artifact() -> Path:
-    """Build ``build/artifact/rdma-fabric-VERSION.tar.gz`` and return its path."""
-    folder = BUILD / "artifact"
+def build_artifact(source: Path = CHECKOUT, folder: Path = BUILD / "artifact") -> Path:
+    """Build ``rdma-fabric-VERSION.tar.gz`` into a folder and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as fresh:
-        galaxy("build", "--output-path", fresh)
+        galaxy("build", str(source), "--output-path", fresh)
         (artifact,) = Path(fresh).glob("rdma-fabric-*.tar.gz")
+        pack_again(artifact)
         return artifact.replace(folder / artifact.name)
+
+
+def pack_again(artifact: Path) -> None:
+    """Make an artifact the same bytes wherever its files are the same: in order, and of one time.
+
+    That is SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/), or else 1980.
+    """
+    with tarfile.open(artifact) as archive:
+        members = archive.getmembers()
+        contents = {each.name: stream.read() for each in members if (stream := archive.extractfile(each))}
+    listed, manifest = json.loads(contents["FILES.json"]), json.loads(contents["MANIFEST.json"])
+    listed["files"].sort(key=lambda entry: str(entry["name"]))
+    contents["FILES.json"] = _text(listed)
+    manifest["file_manifest_file"]["chksum_sha256"] = hashlib.sha256(contents["FILES.json"]).hexdigest()
+    contents["MANIFEST.json"] = _text(manifest)
+    moment = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
+    packed = BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for each in [*members[:2], *sorted(members[2:], key=lambda member: member.name)]:
+            content = contents.get(each.name, b"")
+            each.mtime, each.size, each.pax_headers = moment, len(content), {}
+            archive.addfile(each, BytesIO(content))
+    artifact.write_bytes(gzip.compress(packed.getvalue(), mtime=moment))
+
+
+def _text(document: Any) -> bytes:
+    return json.dumps(document, indent=1).encode()
 
 
 def install_artifact(artifact: Path) -> Path:
@@ -44,8 +74,7 @@ def install_artifact(artifact: Path) -> Path:
 
     Every content has a path of its own, so that a run goes on undisturbed while the next content is installed.
     """
-    content = listed_files(artifact)
-    target = INSTALLED / hashlib.sha256(content).hexdigest()[:16]
+    target = INSTALLED / hashlib.sha256(artifact.read_bytes()).hexdigest()[:16]
     if not target.exists():
         for folder in INSTALLED.glob("*"):  # what was not used for a day
             if time.time() - folder.stat().st_mtime > KEPT_SECONDS:
@@ -58,15 +87,6 @@ def install_artifact(artifact: Path) -> Path:
             Path(collections).rename(target)
     os.utime(target)
     return target
-
-
-def listed_files(artifact: Path) -> bytes:
-    """Return the artifact's list of its files and their checksums."""
-    with tarfile.open(artifact) as archive:
-        member = archive.extractfile("FILES.json")
-        if member is None:
-            raise SystemExit(f"{artifact} holds no FILES.json: remove it and build again")
-        return member.read()
 
 
 def galaxy(*arguments: str) -> None:
