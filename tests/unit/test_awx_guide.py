@@ -14,11 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Iterator
 
+import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
-from tools.checkout import CHECKOUT
+from tools.checkout import CHECKOUT, PROGRAMS, own_environment
 
 TEXT = (CHECKOUT / "docs" / "guide-awx.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)]
@@ -125,3 +126,23 @@ def test_jobs_whose_hosts_wait_for_canaries_have_no_slices() -> None:
 def test_schedules_start_templates_that_only_look() -> None:
     for schedule in DATA["controller_schedules"]:
         assert TEMPLATES[schedule["unified_job_template"]]["playbook"] == "status.yml"
+
+
+@pytest.mark.slow
+def test_ansible_navigator_takes_its_settings(tmp_path: Path) -> None:
+    """It holds them against its schema, and says which ones are in effect."""
+    (tmp_path / ".kube").mkdir()
+    settings = {"ansible-navigator": DATA["ansible-navigator"]}
+    (tmp_path / "ansible-navigator.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    # A run without a container engine ends before it says anything.
+    argv = [str(PROGRAMS / "ansible-navigator"), "settings", "--effective", "--ee", "false"]
+    environment = {**own_environment(tmp_path), "HOME": str(tmp_path), "NO_COLOR": "1"}
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.startswith("---\n"), done.stdout + done.stderr
+    effective = yaml.safe_load(done.stdout)["ansible-navigator"]
+    image = DATA["ansible-navigator"]["execution-environment"]["image"]
+    mounts = [{"src": str(tmp_path / ".kube"), "dest": "/home/runner/.kube", "options": "ro"}]
+    found = effective["execution-environment"]
+    assert (found["image"], found["pull"]["policy"], found["volume-mounts"]) == (image, "missing", mounts)
+    assert (effective["mode"], effective["playbook-artifact"]["enable"]) == ("stdout", False)
+    assert image in {each["image"] for each in DATA["controller_execution_environments"]}
