@@ -101,7 +101,7 @@ class ActionModule(ClusterAction):
     def _cluster(
         self, arguments: Mapping[str, Any], variables: Mapping[str, Any]
     ) -> tuple[dict[str, Any] | None, Sequence[str]]:
-        """Return what became of the comparison of the cluster, and notices; None where nothing is wanted of one.
+        """Return what became of the comparison of the cluster, and notices; None where no cluster is contacted.
 
         What is left over is not told where hosts that were not read tell what is wanted.
         """

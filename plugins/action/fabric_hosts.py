@@ -127,14 +127,14 @@ def _set_by_facts(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any
 
 
 class _Problem(NamedTuple):
-    """One kind of harm that the cluster side would do to hosts: a headline and its lines."""
+    """One kind of harm that the cluster objects would do to hosts: a headline and its lines."""
 
     what: str
     details: list[str]
 
 
 class _OfClusterSide(NamedTuple):
-    """What the cluster side would do to hosts, and what is odd."""
+    """What the cluster objects would do to hosts, and what is odd."""
 
     problems: list[_Problem]
     notices: list[str]
@@ -143,7 +143,7 @@ class _OfClusterSide(NamedTuple):
 def _of_cluster_side(
     hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, Any]
 ) -> _OfClusterSide:
-    """Hold the cluster side against hosts as this run has read them, unless an earlier task has done so."""
+    """Hold the cluster objects against hosts as this run has read them, unless an earlier task has done so."""
     spec, run_dir = arguments["spec"], arguments["run_dir"]
     if arguments["cluster_side"] is not None:
         return _OfClusterSide([_Problem(**each) for each in arguments["cluster_side"]], [])

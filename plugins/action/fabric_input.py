@@ -156,7 +156,7 @@ class ActionModule(FabricAction):
             preflight,
         )
 
-        # Without a cluster side nodes have no part in a run.
+        # Without cluster objects nodes have no part in a run.
         remarks = [*remarks, *(unlike if self._asks_of_cluster(arguments, task_vars) else ())]
         if arguments["plan_file"] and not self.check_mode:
             remarks = [*remarks, Notice(f"{PREFIX}plan_file", "", "only a run of site --check writes it")]

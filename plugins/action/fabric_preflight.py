@@ -44,14 +44,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import say_gpu_side
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
-    Rehearsal,
-    rehearse,
-    rehearse_joining,
-    rehearse_labelling,
-    rehearse_release,
-    rehearse_removal,
-    rehearse_rollout,
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
+    DryRun,
+    dry_run,
+    dry_run_joining,
+    dry_run_labelling,
+    dry_run_release,
+    dry_run_removal,
+    dry_run_rollout,
     say_other_daemon_sets,
     say_running_operators,
     seen_or_said,
@@ -92,9 +92,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import
     why_the_cluster_stays,
     without_consent,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rehearsal import (
-    options_to_rehearse,
-    rehearse_wire_test,
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.dry_run import (
+    check_wire_test,
+    options_to_check,
     why_no_command,
 )
 
@@ -118,7 +118,7 @@ NO_HELM = (
 
 
 class Reach(NamedTuple):
-    """Whether a removal is about hosts, and about the cluster side."""
+    """Whether a removal is about hosts, and about the cluster objects."""
 
     hosts: bool
     cluster: bool
@@ -229,7 +229,7 @@ class ActionModule(ChartAction):
             if nodes.tested and removal is None:
                 problems += why_no_command(client)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
-            found = [rehearse(connection, request)] if waves and removal is None else []
+            found = [dry_run(connection, request)] if waves and removal is None else []
             besides: list[str] = []
             if found:
                 besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)
@@ -239,30 +239,30 @@ class ActionModule(ChartAction):
                 dropped = [str(change.key) for change in found[0].changes if change.action == DELETED]
                 problems += [why_nothing_is_deleted(dropped)] if dropped and self._is_partial else []
             if waves and removal is not None and removal.cluster:
-                found.append(self._rehearsed_removal(connection, request, arguments))
+                found.append(self._checked_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):
                 removes = removal is not None
-                found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
-            found += [rehearse_joining(connection, nodes.joining)] if arguments["joins"] else []
+                found.append(dry_run_rollout(connection, request.inventory_namespace, removes=removes))
+            found += [dry_run_joining(connection, nodes.joining)] if arguments["joins"] else []
             if labels_are_pushed(arguments) and removal is None:
-                found.append(rehearse_labelling(connection, drivers=_has_drivers(arguments["spec"])))
+                found.append(dry_run_labelling(connection, drivers=_has_drivers(arguments["spec"])))
             if nodes.tested and removal is None:
-                options = options_to_rehearse(
+                options = options_to_check(
                     arguments["wire_networks"],
                     arguments["wire_resources"],
                     arguments["wire_namespace"],
                     arguments["wire_gpu_resource"] or "",
                 )
                 image, spec, runtime = arguments["wire_image"], arguments["spec"], arguments["wire_runtime_class"] or ""
-                found.append(rehearse_wire_test(connection, spec, options, image, nodes.tested, runtime_class=runtime))
-            problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
+                found.append(check_wire_test(connection, spec, options, image, nodes.tested, runtime_class=runtime))
+            problems += [f"the cluster: {problem}" for dry_run in found for problem in dry_run.problems]
             api_servers, unknown = read_api_servers(connection, client.server) if nodes.interrupted else ({}, [])
         return {
             "server": client.server,
             "user": found[0].user if found else "",
             "requests": dict(connection.sent),
             "api_servers": api_servers,
-            "notices": [*(notice for rehearsal in found for notice in rehearsal.notices), *besides, *unknown],
+            "notices": [*(notice for dry_run in found for notice in dry_run.notices), *besides, *unknown],
         }
 
     def _of_the_engine(
@@ -270,12 +270,12 @@ class ActionModule(ChartAction):
         connection: Connection,
         spec: dict[str, Any],
         waves: list[dict[str, Any]],
-        found: list[Rehearsal],
+        found: list[DryRun],
         problems: list[str],
     ) -> list[str]:
         """Add what is wrong with the platform for what is rendered, and return notices; of a chart, its release."""
         if spec.get("chart"):
-            found.append(rehearse_release(connection, spec["chart"]["release"], spec["chart"]["namespace"]))
+            found.append(dry_run_release(connection, spec["chart"]["release"], spec["chart"]["namespace"]))
             return []
         objection = objection_to_platform(connection, said=bool((spec.get("settings") or {}).get("openshift")))
         problems += [f"the cluster: {objection}"] if objection else []
@@ -305,11 +305,11 @@ class ActionModule(ChartAction):
         notices += absent_nodes(pools, read.runtimes) if read.runtimes else []
         return [*notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
 
-    def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
+    def _checked_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> DryRun:
         """Return what would keep the removal of the set from its end, pods that use it among that."""
         settings = arguments["spec"].get("settings") or {}
         marked = bool(settings.get("join_taint") or settings.get("label_nodes") or _has_drivers(arguments["spec"]))
-        found, bodies = rehearse_removal(connection, request, nodes=marked or labels_nodes(request.waves))
+        found, bodies = dry_run_removal(connection, request, nodes=marked or labels_nodes(request.waves))
         if found.problems:
             return found
         users = in_use(connection, bodies)

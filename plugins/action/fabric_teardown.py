@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Removes the cluster side from the controller. Its documentation is in ``plugins/modules/fabric_teardown.py``."""
+"""Removes the cluster objects from the controller. Its documentation is in ``plugins/modules/fabric_teardown.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.remo
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import rehearse_removal
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import dry_run_removal
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
@@ -64,12 +64,12 @@ class ActionModule(ClusterAction):
         with task_environment(self._environment()):
             try:
                 connection = Connection(self.client(arguments), notify=self.progress)
-                bodies = rehearse_removal(connection, request)[1]
+                bodies = dry_run_removal(connection, request)[1]
                 users = in_use(connection, bodies)
             except ApiFault as fault:
                 raise ActionFailure(str(fault)) from fault
         if users and not (arguments["allow_in_use"] or self.check_mode):
-            text = f"{say_in_use(users)}; nothing of the cluster side was removed: {next_step_of_users()}"
+            text = f"{say_in_use(users)}; no cluster object was removed: {next_step_of_users()}"
             raise ActionFailure(text, in_use=users)
         left = left_on_nodes(bodies)
         return [say_in_use(users), *left] if users else left

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wire proof, run on the controller. Its documentation is in ``plugins/modules/fabric_verify.py``."""
+"""The fabric test, run on the controller. Its documentation is in ``plugins/modules/fabric_verify.py``."""
 
 from __future__ import annotations
 

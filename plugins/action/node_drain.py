@@ -60,7 +60,7 @@ _MOST_NAMED = 5
 
 
 class ActionModule(ClusterAction):
-    """Cordons, drains and gives back one node."""
+    """Cordons, drains and uncordons one node."""
 
     # Whether the node was found registered anew, and is cordoned and marked again.
     _anew = False
@@ -209,8 +209,8 @@ class ActionModule(ClusterAction):
             cordoned = is_cordoned(found) or self._anew
             stays = "It stays cordoned" if cordoned else "Somebody else has uncordoned it already"
             raise ActionFailure(
-                f"node {cluster.name} is not given back, {'; '.join(missing)} (within {arguments['timeout']} s). "
-                f"{stays}: look at its kubelet and device plugins, then run again; wait: false gives it back as it is",
+                f"node {cluster.name} is not uncordoned, {'; '.join(missing)} (within {arguments['timeout']} s). "
+                f"{stays}: look at its kubelet and device plugins, then run again; wait: false uncordons it as it is",
                 node=cluster.name,
                 changed=self._anew,
                 cordoned=cordoned,
@@ -249,11 +249,11 @@ class ActionModule(ClusterAction):
         return self._result(cluster, before, True, step, _rows_of(drain, staying), notices=jobs)
 
     def _undo(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> tuple[bool, str]:
-        """Give a node back whose drain has failed, where that is wanted; return whether it is cordoned, in words too.
+        """Uncordon a node whose drain has failed, where that is wanted; return whether it is cordoned, in words too.
 
         One that an earlier run has left cordoned stays so: its host may have been changed since.
         """
-        stays = True, "It stays cordoned: run again, or give it back with state: uncordoned"
+        stays = True, "It stays cordoned: run again, or uncordon it with state: uncordoned"
         if not arguments["give_back"] or (mark_of(found) is not None and is_cordoned(found)):
             return stays
         try:

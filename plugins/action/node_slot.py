@@ -52,7 +52,7 @@ _NEXT_STEP = (
 
 
 class ActionModule(ClusterAction):
-    """Takes, keeps and gives back the slot of one node."""
+    """Takes, keeps and releases the slot of one node."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node's slot to the state that is asked for; see the module's documentation."""

@@ -114,7 +114,7 @@ class ActionModule(HostAction):
                 result = self._plan_recorded(desired, recorded, arguments)
             else:
                 result = self._answer_in_time(name, desired, arguments, task_vars)
-                refuse_nonsense(name, result, keeps=output is not None)
+                check_result(name, result, keeps=output is not None)
             result["reboot_due"] = self._reboot_due(result, arguments)
             boot = result.pop("boot_id", "")
             result["is_controller"] = bool(boot) and boot == boot_of_controller()
@@ -258,7 +258,7 @@ class ActionModule(HostAction):
             self._connection.reset()
 
 
-def refuse_nonsense(host: str, result: Mapping[str, Any], *, keeps: bool) -> None:
+def check_result(host: str, result: Mapping[str, Any], *, keeps: bool) -> None:
     """Raise ActionFailure for an answer that no later task could read. ``keeps``: a document is made of it."""
     facts = completed(result.get("facts"))
     run = {"run": result} if "executed" in result else {}

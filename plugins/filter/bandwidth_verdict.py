@@ -83,7 +83,7 @@ EXAMPLES = r"""
        65536      5000             97.96              97.95              0.186826
       ---------------------------------------------------------------------------------------
 
-- name: Judge a rate between GPUs by the way between GPU and NIC
+- name: Judge a rate between GPUs by the path between GPU and NIC
   ansible.builtin.debug:
     msg: "{{ output | rdma.fabric.perftest_result | rdma.fabric.bandwidth_verdict(100, kind='gpu', distance='NODE') }}"
   vars:

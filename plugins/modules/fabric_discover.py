@@ -96,7 +96,7 @@ files:
   type: list
   elements: str
 classes:
-  description: Classes of hosts, the one with the most hosts first.
+  description: Groups of identical hosts, the one with the most hosts first.
   returned: success
   type: list
   elements: dict

@@ -12,7 +12,7 @@ short_description: List where hosts and cluster differ from the input, and why
 version_added: 0.1.0
 description:
   - Compares what M(rdma.fabric.rdma_host) registered for every host as C(rdma_fabric_host_result), and every object of
-    the cluster side, with the input, and changes nothing.
+    the cluster objects, with the input, and changes nothing.
   - A host differs in each step of its plan. Equal plans are shown once, with the names of their hosts.
   - An object differs in fields, is missing, or is left over from an earlier run. Each field has its desired and actual
     value and its managers in C(metadata.managedFields), that is, who set it, how and when.

@@ -105,7 +105,7 @@ options:
         C(rdma_fabric_host_join). Then every host continues independently of the others, and only hosts whose nodes are
         not verified yet are interrupted.
       - Without O(reboots), such a host also counts as failed while steps of its plan are left, or the objects of the
-        cluster side do not match.
+        cluster objects do not match.
     type: bool
     default: false
   plans:
@@ -121,7 +121,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Go on when every host of the run was brought to its end
+- name: Go on when every host of the run was finished
   rdma.fabric.fabric_hosts:
     hosts: "{{ groups['rdma_fabric'] | default([]) }}"
     strict: false
@@ -194,8 +194,8 @@ joining:
   elements: str
 pushes:
   description:
-    - Whether to push the cluster side. V(false) if none of the hosts with new nodes was finished, and, except in check
-      mode, if RV(cluster_side) is not empty.
+    - Whether to push the cluster objects. V(false) if none of the hosts with new nodes was finished, and, except in
+      check mode, if RV(cluster_side) is not empty.
   returned: when O(joining) is true
   type: bool
 cluster_side:

@@ -110,8 +110,8 @@ options:
     type: str
   engine:
     description:
-      - What deploys the cluster side. With V(direct), this collection pushes the objects that it renders. With V(helm),
-        the chart of the Network Operator is installed and gets the custom resources unchanged.
+      - What deploys the cluster objects. With V(direct), this collection pushes the objects that it renders. With
+        V(helm), the chart of the Network Operator is installed and gets the custom resources unchanged.
       - With V(helm), Helm values are those of the chart, and custom resources do not configure hosts. Settings of
         O(hosts) that the operator would also make are refused.
     type: str
@@ -242,7 +242,7 @@ options:
       - The input is refused when the pattern is empty, when one other than V(rdma_fabric) matches nothing, and when it
         matches nothing while hosts of the inventory have variables such as C(rdma_fabric_interfaces).
       - It is refused as well when an inventory of the run is missing, cannot be read or has no host, when the group
-        V(rdma_fabric) has none, when nothing is given for hosts and cluster side alike, and when C(--limit) leaves out
+        V(rdma_fabric) has none, when nothing is given for hosts and cluster alike, and when C(--limit) leaves out
         every one of O(hosts) and does not name localhost.
       - Files of group_vars and host_vars with variables of this collection are refused when Ansible passes them over,
         such as C(rdma-fabric.yml) for the group C(rdma_fabric), or a file beside a folder of the same name.
@@ -328,7 +328,7 @@ notices:
   sample:
     - "policy.yaml:9: spec.devicePlugin: is retired: v0.3.0 was the last release of the operator that had it"
 given:
-  description: The variables of the cluster side that had a value, so that roles can detect those that were set later.
+  description: The variables of the cluster that had a value, so that roles can detect those that were set later.
   returned: success
   type: list
   elements: str

@@ -11,7 +11,7 @@ module: fabric_preflight
 short_description: Check prerequisites before a run changes a host
 version_added: 0.1.0
 description:
-  - Renders the objects of the cluster side, checks that the run directory is writable, and asks the API server who the
+  - Renders the cluster objects, checks that the run directory is writable, and asks the API server who the
     user is, whether the user has every right that the run uses, and whether it would accept every change and deletion.
     All failures are reported at once. Nothing is written to the cluster.
   - Rights are looked up in the server's lists of rules, one for the whole cluster and, if that is not enough, one for
@@ -26,7 +26,7 @@ description:
     release and the objects. RV(notices) names one that is older than the newest Network Operator requires (1.32).
   - Address ranges of networks and pools are compared with the addresses of nodes, the networks of pods
     (C(Node.spec.podCIDRs)) and those of services (C(ServiceCIDR), or the Service C(kubernetes) on a server older than
-    1.33). A range that would hand out an address of a node, or that overlaps one of these networks, is refused.
+    1.33). A range that would assign an address of a node, or that overlaps one of these networks, is refused.
     RV(notices) names what the user may not read. Pools internal to a CNI plugin are not known.
   - If pods would put CNI programs or configurations into the default folders, but nodes have a distribution with other
     folders (k3s or MicroK8s), the run is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
@@ -117,10 +117,10 @@ options:
     type: str
   state:
     description:
-      - With V(absent), the run restores hosts and the cluster side to their state before the first run, as
+      - With V(absent), the run restores hosts and the cluster to their state before the first run, as
         C(rdma.fabric.teardown) does. Every deletion is checked by a dry run, as are the rights for the removal, and
         pods that still use a network or a device of the set.
-      - If C(--limit) excludes hosts of O(spec), the cluster side stays, and is not checked.
+      - If C(--limit) excludes hosts of O(spec), the cluster objects stay, and are not checked.
     type: str
     choices: [present, absent]
     default: present
@@ -133,7 +133,7 @@ options:
     type: bool
     default: false
   allow_in_use:
-    description: Consent to remove the cluster side while pods use its networks or devices.
+    description: Consent to remove the cluster objects while pods use its networks or devices.
     type: bool
     default: false
   sealed:
@@ -171,7 +171,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 objects:
-  description: Number of objects of the cluster side.
+  description: Number of cluster objects.
   returned: success
   type: int
   sample: 46

@@ -23,7 +23,7 @@ description:
     them in order. C(kubectl apply -k) can read the folder.
 notes:
   - This action runs on the controller. It never connects to the host of the task.
-  - Drivers in O(spec) are installed on the hosts, before the cluster side is pushed. So device plugins wait only for
+  - Drivers in O(spec) are installed on the hosts, before cluster objects are pushed. So device plugins wait only for
     the label of the NIC, not for C(network.nvidia.com/operator.mofed.wait). They do wait for that if the driver is a
     container (C(rdma_fabric_driver_source)).
   - The driver's container is rendered for each group of nodes with the same system and kernel. The groups come from

@@ -13,8 +13,8 @@ version_added: 0.1.0
 description:
   - Reads the host documents of a run directory (C(hosts/*.json), as M(rdma.fabric.rdma_host) writes them) and the
     results that earlier tasks registered, and writes C(report.json) and C(report.html) beside them.
-  - Shows the wire proof of the run directory (C(verify.json), as M(rdma.fabric.fabric_verify) writes it), if it exists,
-    with every pair and every failure.
+  - Shows the fabric test of the run directory (C(verify.json), as M(rdma.fabric.fabric_verify) writes it), if it
+    exists, with every pair and every failure.
   - The page holds the fleet, a drawing of the PCIe devices and rails of every kind of node, the plan of every host, the
     objects of the cluster with their changes, and remarks on what deserves attention. It is one self-contained file
     under 2 MiB, with one script for its search field and sorting. Entries that do not fit are counted there, and

@@ -12,7 +12,7 @@ short_description: Write the plan of a run to a file for others to approve
 version_added: 0.1.0
 description:
   - Writes the steps and the spec of every host, the facts that its steps depend on, and a digest of every object of the
-    cluster side to one file. M(rdma.fabric.fabric_input) takes it as C(sealed_plan). A run with it executes exactly
+    cluster objects to one file. M(rdma.fabric.fabric_input) takes it as C(sealed_plan). A run with it executes exactly
     that plan, or refuses what has changed since.
   - Hosts with equal variables, facts and steps are one entry. The file contains no timestamp and nothing random, so the
     same plan gives the same bytes, and a difference between two files is a difference between two plans.

@@ -14,7 +14,7 @@ description:
   - Compares what M(rdma.fabric.rdma_host) registered for every host as C(rdma_fabric_host_result), and the objects,
     workloads, nodes and networks of the cluster, with the input.
   - Hosts in the same state are one line with their number. The screen ends with the result and the next step.
-  - RV(status) shows whether something needs a person, that is, hosts that were not read or differ from their spec,
+  - RV(status) shows whether something needs attention, that is, hosts that were not read or differ from their spec,
     reboots, links that are down, objects that differ, components that are not ready, resources that no node offers,
     nodes that M(rdma.fabric.node_drain) has cordoned, slots of failed nodes, and Ready nodes that have not joined. The
     role C(rdma.fabric.status) fails then.
@@ -91,8 +91,8 @@ EXAMPLES = r"""
 RETURN = r"""
 status:
   description:
-    - C(outcome) is V(ok) or V(attention), C(attention) has one sentence for each thing that needs a person.
-    - C(engine) is what deploys the cluster side, and C(release) the Helm release with V(helm).
+    - C(outcome) is V(ok) or V(attention), C(attention) has one sentence for each thing that needs attention.
+    - C(engine) is what deploys the cluster objects, and C(release) the Helm release with V(helm).
     - C(hosts) has C(classes) with C(state), C(detail), C(links_down), C(reboot) and their C(hosts).
     - C(counters) has the C(time) of the reading, C(since), the time of the earlier one in O(output_file), the C(hosts)
       and the number of C(ports) that were read, ports without counters (C(silent)), and as C(found) each known counter

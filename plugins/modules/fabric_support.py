@@ -67,7 +67,7 @@ options:
     type: str
     default: ''
   namespace:
-    description: Namespace of the cluster side, if O(spec) is omitted.
+    description: Namespace of the cluster objects, if O(spec) is omitted.
     type: str
     default: nvidia-network-operator
   set:

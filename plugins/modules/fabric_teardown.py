@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_teardown
-short_description: Remove the cluster side
+short_description: Remove the cluster objects
 version_added: 0.1.0
 description:
   - Deletes every object of a set, those of the last wave first and its inventory last, as M(rdma.fabric.k8s_batch) does
@@ -19,7 +19,7 @@ description:
   - Running pods that use a network or a resource of the set are named and prevent its removal, unless O(allow_in_use)
     is set. Finding them takes one list request, whatever the number of nodes.
   - If C(--limit) excludes some, but not all, of O(hosts), nothing is removed and the task is skipped, because the other
-    hosts need the cluster side.
+    hosts need the cluster objects.
   - RV(notices) names what stays on the nodes, such as the programs of secondary networks.
   - It needs no consent. The playbook C(rdma.fabric.teardown) does, through P(rdma.fabric.fabric_preflight#module).
 author:
@@ -97,7 +97,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Remove the cluster side
+- name: Remove the cluster objects
   rdma.fabric.fabric_teardown:
     inventory_namespace: nvidia-network-operator
     hosts: "{{ groups['rdma_fabric'] | default([]) }}"

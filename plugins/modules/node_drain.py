@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: node_drain
-short_description: Evict the pods that hold RDMA devices or GPUs from a node, and give it back
+short_description: Evict the pods that hold RDMA devices or GPUs from a node, and uncordon it
 version_added: 0.1.0
 description:
   - Cordons a node, evicts the pods that hold its devices, and waits until each one has ended, identified by UID.
@@ -65,7 +65,7 @@ options:
   run:
     description:
       - Name of the run in the mark.
-      - With O(state=uncordoned), only a node that a run of this name cordoned is given back.
+      - With O(state=uncordoned), only a node that a run of this name cordoned is uncordoned.
     type: str
     default: ''
   pods:
@@ -167,7 +167,7 @@ EXAMPLES = r"""
     reason: new firmware
     timeout: 600
 
-- name: Give the node back
+- name: Uncordon the node
   rdma.fabric.node_drain:
     node: worker-1
     state: uncordoned
@@ -243,8 +243,8 @@ unanswered:
   returned: failure
   type: bool
 missing:
-  description: Why the node could not be given back.
-  returned: when the wait of O(state=uncordoned) was in vain
+  description: Why the node could not be uncordoned.
+  returned: when the wait of O(state=uncordoned) timed out
   type: list
   elements: str
   sample: ["it offers none of rdma/rdma_shared_device_a, as it did before"]

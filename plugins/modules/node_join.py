@@ -124,7 +124,7 @@ registered:
   sample: true
 missing:
   description: What keeps the node from taking pods.
-  returned: when the wait of O(state=joined) was in vain, and in check mode
+  returned: when the wait of O(state=joined) timed out, and in check mode
   type: list
   elements: str
   sample: ["it does not offer rdma/rdma_shared_device_a"]

@@ -11,9 +11,9 @@ module: node_slot
 short_description: Limit how many nodes are out of service at once, across all runs
 version_added: 0.1.0
 description:
-  - Takes a slot for a node before it is interrupted, waits while none is free, and gives it back afterwards. Any number
+  - Takes a slot for a node before it is interrupted, waits while none is free, and releases it afterwards. Any number
     of runs, AWX slices and playbooks of your own share the slots of a O(group), and none can exceed its O(limit).
-  - A slot is a C(Lease) with node and run as its holder. Leases of slots stay when they are given back, without holder;
+  - A slot is a C(Lease) with node and run as its holder. Leases of slots stay when they are released, without holder;
     a write holds only for the Lease that was read, so two runs never take the same slot.
   - Nodes that NVIDIA's Network Operator or GPU Operator is upgrading count as taken slots, by the labels
     C(nvidia.com/ofed-driver-upgrade-state) and C(nvidia.com/gpu-driver-upgrade-state). The label that an operator left
@@ -55,7 +55,7 @@ options:
       - With V(taken), the node has a slot in this run and may be interrupted.
       - With V(given_back), the node has none.
       - With V(failed), the slot that the node has in this run stays taken, and no other node of any run takes a new one
-        until a run for this node takes its slot, somebody gives it back, or the node is deleted. The slot, the mark of
+        until a run for this node takes its slot, somebody releases it, or the node is deleted. The slot, the mark of
         M(rdma.fabric.node_drain) on the node and an Event about it (C(kubectl describe node)) have O(reason).
     type: str
     choices: [taken, given_back, failed]
@@ -75,8 +75,8 @@ options:
     description:
       - The failure domain of the node as a label that it has, C(KEY=VALUE), such as V(topology.kubernetes.io/zone=a).
         At most O(domain_limit) nodes with that label are out of service at once, in addition to O(limit) for all.
-      - A slot of the domain is taken before that of all nodes, and both are given back together. Without the option, a
-        domain slot that the node already has is given back with its slot.
+      - A slot of the domain is taken before that of all nodes, and both are released together. Without the option, a
+        domain slot that the node already has is released with its slot.
     type: str
     default: ''
   domain_limit:
@@ -168,7 +168,7 @@ EXAMPLES = r"""
 
 # What interrupts the node comes here.
 
-- name: Give the node back
+- name: Uncordon the node
   rdma.fabric.node_drain:
     node: worker-1
     state: uncordoned

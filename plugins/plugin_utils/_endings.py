@@ -28,8 +28,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.manifests import is_secret
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import (
+    FIX,
     FREE,
-    MEND,
     UNCORDON,
     WAIT,
     held_nodes,
@@ -372,7 +372,7 @@ def _status(result: Mapping[str, Any], run: Run) -> Ending:
 
 def _turn_first(cluster: Mapping[str, Any]) -> Step:
     """Return what comes before anything else is changed where a rollout has stopped, or still goes on."""
-    stopped, going_on = (_held(cluster, *ways) for ways in ((MEND, FREE), (WAIT,)))
+    stopped, going_on = (_held(cluster, *ways) for ways in ((FIX, FREE), (WAIT,)))
     if stopped:
         return Step(f"fix the failure of {names_of(stopped)} (or go back: {OWN}rollback), then", f"{OWN}upgrade")
     return Step(f"wait for the run that has the slot of {names_of(going_on)}, then", _AGAIN) if going_on else Step()

@@ -32,7 +32,7 @@ STEP_LINE = re.compile(r"^  ((?:planned|needs reboot|needs consent|refused): .*)
 
 
 class Fleet:
-    """The guests of a lab, and somebody who runs ``site`` on them with an empty cluster side.
+    """The guests of a lab, and somebody who runs ``site`` on them with no cluster objects.
 
     ``variables`` become those of the group ``rdma_fabric``.
     """

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``join``, ``drift`` and ``teardown`` on booted nodes, with pods that hold RDMA devices.
 
-The hosts' kernel, udev and boots are real, and so are kubelet, containerd and the programs of the cluster side. The
+The hosts' kernel, udev and boots are real, and so are kubelet, containerd and the programs in the cluster. The
 tests build on each other, in the file's order.
 """
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``site`` brings booted guests to a wanted state and keeps them there over a reboot; its removal leaves no trace.
 
-The tests build on each other, in the order of the file. The guests are no nodes, and the cluster side is empty: an API
-server runs beside them. A unit by the name of kubelet tells what it finds when it starts.
+The tests build on each other, in the order of the file. The guests are no nodes, and there are no cluster objects: an
+API server runs beside them. A unit by the name of kubelet tells what it finds when it starts.
 """
 
 from __future__ import annotations

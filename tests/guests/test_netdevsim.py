@@ -211,7 +211,7 @@ class Fault(NamedTuple):
 
 
 FAULTS = {
-    "another program has made functions": Fault(
+    "another program has made VFs": Fault(
         STEP_OF_NUMBER,
         f"echo 2 > {NUMBER}",
         f"echo 0 > {NUMBER}",

@@ -92,7 +92,7 @@ def policy_of_the_first_release(folder: Path) -> Path:
 def egx(cluster_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab on which ``site`` ran with the first release's policy and network, and its test pods are Ready."""
     folder = tmp_path_factory.mktemp("egx")
-    inventory = folder / "inventory.yml"  # the lab's guests as they are, with another cluster side
+    inventory = folder / "inventory.yml"  # the lab's guests as they are, with other cluster objects
     inventory.write_text(cluster_lab.inventory.read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "group_vars").mkdir()
     shutil.copy(POLICY / "rdma_fabric.yml", folder / "group_vars")

@@ -137,7 +137,7 @@ def test_guests_are_drained_and_rebooted_in_turn_and_offer_their_devices_again(f
         assert boot != boots[guest]
         assert ARGUMENT in on_guest(fleet.lab, guest, "cat /proc/cmdline")
         assert ANNOTATION not in get(fleet.lab, "node", guest)["metadata"].get("annotations", {})
-    # It is given back once it offers them, so nobody has to wait for that.
+    # It is uncordoned once it offers them, so nobody has to wait for that.
     assert set(allocatable(fleet.lab, RESOURCE).values()) == {str(OFFERED)}
     pods = {name_of(pod) for pod in items(fleet.lab, "pods", "--namespace=default")}
     assert not pods & {f"job-{guest}" for guest in fleet.lab.guests}
@@ -170,7 +170,7 @@ def refused(fleet: Fleet, **variables: Any) -> Outcome:
     first, *others = fleet.lab.guests
     boots = fleet.boots()
     outcome = fleet.upgrade(rdma_fabric_canaries=first, rdma_fabric_drain_timeout=90, **variables).refused()
-    assert f"node {first} is not given back" in outcome.output
+    assert f"node {first} is not uncordoned" in outcome.output
     assert "no further node begins, as one has failed" in outcome.output
     assert get(fleet.lab, "node", first)["spec"]["unschedulable"] is True
     assert [holder.partition("/")[0] for holder in fleet.holders()] == [first]

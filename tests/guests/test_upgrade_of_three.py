@@ -129,7 +129,7 @@ def test_guests_get_kernel_and_driver_in_turn_and_offer_their_devices_again(
     told = {turn["host"]: (turn["before"]["kernel"], turn["after"]["kernel"]) for turn in fleet.turns()}
     assert told == {guest: (release, kernel) for guest, release in former.items()}
     assert fleet.with_driver() == list(fleet.lab.guests)
-    # It is given back once it offers them, so nobody has to wait for that.
+    # It is uncordoned once it offers them, so nobody has to wait for that.
     assert set(allocatable(fleet.lab, RESOURCE).values()) == {str(OFFERED)}
     fleet.await_jobs()
     assert not set(fleet.jobs()) & set(pods)

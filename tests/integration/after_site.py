@@ -36,7 +36,7 @@ class States:
 
 
 def push(cluster: ControlPlane, namespace: str, variables: Mapping[str, Any], **options_of_batch: Any) -> None:
-    """Apply what ``site`` applies with these variables of the cluster side; it does so by the same actions."""
+    """Apply what ``site`` applies with these variables of the cluster; it does so by the same actions."""
     options: Json = {name.removeprefix("rdma_fabric_"): value for name, value in variables.items()}
     spec = run_action("fabric_input", {**options, "namespace": namespace})["spec"]
     waves = run_action("fabric_render", {"spec": spec})["waves"]

@@ -206,7 +206,7 @@ def test_a_role_on_its_own_says_what_has_to_come_before_it(
     (tmp_path / "hosts.json").write_text(json.dumps({group: {"hosts": {"one": host}}}))
     play = tmp_path / "play.yml"
     play.write_text((PREFLIGHT if preflight else "") + HOSTS)
-    # Without hosts of the fabric, preflight wants something for the cluster side.
+    # Without hosts of the fabric, preflight wants something for the cluster.
     network = {"master": "rail0", "ipam": '{"type": "host-local", "subnet": "192.0.2.0/24"}'}
     given = {} if group == "rdma_fabric" else {"rdma_fabric_macvlan_networks": {"rdma-net": network}}
     outcome = User(tmp_path / "user").run(str(play), inventory=tmp_path / "hosts.json", variables=given)

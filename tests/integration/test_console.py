@@ -98,7 +98,7 @@ def test_whose_node_may_be_given_back_is_found_without_a_line_for_each_host(user
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts, "vars": of_all}}), encoding="utf-8")
     outcome = user.run("site", "--check", inventory=inventory).succeeded()
     assert outcome.lines_of_hosts("Find the hosts to reload or reboot", hosts) == []
-    given_back = outcome.lines_of_hosts("Give back the nodes that an earlier run left cordoned", hosts)
+    given_back = outcome.lines_of_hosts("Uncordon the nodes that an earlier run left cordoned", hosts)
     assert given_back == []
 
 

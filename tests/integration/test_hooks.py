@@ -101,7 +101,7 @@ def test_a_hook_that_fails_fails_its_host_which_goes_back_and_no_later_one_begin
 
 @pytest.mark.hosts("one", "two")
 def test_a_hook_that_takes_its_host_out_of_the_play_is_no_success(fleet: Fleet, hooks: Hooks) -> None:
-    """Its node stays cordoned, and the next host waits for its slot in vain."""
+    """Its node stays cordoned, and the next host times out waiting for its slot."""
     hooks.tasks("changed", {"ansible.builtin.meta": "end_host"})
     limits: dict[str, Any] = {"rdma_fabric_canaries": "one", "rdma_fabric_slot_timeout": "3"}
     outcome = fleet.run(**limits, **hooks.variables)

@@ -291,7 +291,7 @@ CASES = {
     "sealed-done": Case([DONE], [HOST], sealed=SEALED, given={HOST: {"sealed": {"rest": False}}}),
     "sealed-reload": Case([RELOADS, DONE], [HOST, HOST], sealed=SEALED, given={HOST: {"sealed": {"rest": True}}}),
     "sealed-reboot": Case([WAITS, DONE], [HOST, REBOOT, HOST], sealed=SEALED, given={HOST: {"sealed": {"rest": True}}}),
-    # A node is drained before its host is interrupted, and given back after what that brought.
+    # A node is drained before its host is interrupted, and uncordoned after what that brought.
     "drain-and-reload": Case([RELOADS, DONE], [HOST, DRAINED, EMPTY, HOST, GIVEN_BACK], variables=DRAINS),
     "drain-and-reboot": Case([WAITS, DONE], [HOST, DRAINED, EMPTY, REBOOT, HOST, GIVEN_BACK], variables=DRAINS),
     "drain-failed-before-reload": Case([RELOADS, DONE], [HOST, DRAINED], variables=GOES_ON, drain=FAILED),
@@ -333,7 +333,7 @@ CASES = {
         variables=DRAINS,
         said=["came back without what the reboot was for"],
     ),
-    # A node that a killed run left cordoned is given back by the next.
+    # A node that a killed run left cordoned is uncordoned by the next.
     "left": Case([DONE], [HOST, GIVEN_BACK], variables=DRAINS),
     "left-without-consent": Case([WAITS], [HOST], consent=False, variables=DRAINS),
     "left-in-a-preview": Case([DONE], [HOST], variables={**DRAINS, **PREVIEW}),

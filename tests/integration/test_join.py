@@ -149,4 +149,4 @@ def test_no_node_joins_while_a_network_would_cut_off_a_host(fleet_of_new: Joinin
     assert (fleet.joined(), fleet.changed()) == ([], ["one"])
     found = fleet.mark("one")
     assert found is not None
-    assert "the cluster side does not match the input: pods could take the network" in found.reason
+    assert "the cluster objects do not match the input: pods could take the network" in found.reason

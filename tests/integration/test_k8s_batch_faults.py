@@ -127,7 +127,7 @@ def test_every_request_broken(
 
 def assert_said_right(fault: str, failed: str, notices: str) -> None:
     """A passing fault is overcome; a refusal is said with its next step."""
-    if fault and "could not be given back" in notices:
+    if fault and "could not be released" in notices:
         assert ("Read timed out" if fault == "stall" else f"injected {fault}") in notices
     elif fault == "401":
         assert "renew the token or client certificate" in failed

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node is cordoned, drained and given back on a real API server, whoever else has a hand in it.
+"""A node is cordoned, drained and uncordoned on a real API server, whoever else has a hand in it.
 
 Which pods leave is in test_node_drain_pods.py, how a drain ends in test_node_drain_ends.py.
 """

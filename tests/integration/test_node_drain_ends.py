@@ -72,7 +72,7 @@ def test_a_budget_that_never_allows_ends_at_the_limit(place: Place) -> None:
     assert result["failed"] is True
     assert f"pod {place.namespace}/one has not left node {place.node} within" in result["msg"]
     assert "disruption budget all needs 1 healthy pods" in result["msg"]
-    assert "It stays cordoned: run again, or give it back with state: uncordoned" in result["msg"]
+    assert "It stays cordoned: run again, or uncordon it with state: uncordoned" in result["msg"]
     assert (result["changed"], place.cordoned()) == (True, True)
     until(lambda: not place.is_there("two"))
     assert place.is_there("one")
@@ -90,7 +90,7 @@ def test_an_eviction_that_is_refused_for_ever_ends_at_the_limit_and_the_node_is_
     assert f"pod {place.namespace}/{name} has not left node {place.node} within" in result["msg"]
     assert "disruption budget none needs 1 healthy pods and has 1 currently" in result["msg"]
     assert "run again when more of its kind are healthy, or change the budget" in result["msg"]
-    assert "It stays cordoned: run again, or give it back with state: uncordoned" in result["msg"]
+    assert "It stays cordoned: run again, or uncordon it with state: uncordoned" in result["msg"]
     (row,) = result["pods"]
     assert (row["seconds"], row["refused"] >= 5.0) == (None, True)
     codes = evictions(audit, mark)

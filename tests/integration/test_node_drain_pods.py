@@ -55,7 +55,7 @@ class Case:
 
 MANAGED, OF_DAEMON_SET, OF_KUBELET = "with a controller", "of a DaemonSet", "static (of the kubelet)"
 UNMANAGED, WITH_DATA = "without a controller", "with an `emptyDir` volume"
-OF_PROOF, FINISHED = "a test pod of a [wire proof](guide-verify.md#the-pods)", "finished"
+OF_PROOF, FINISHED = "a test pod of a [fabric test](guide-verify.md#the-pods)", "finished"
 ENDING, SKIPPED = "being deleted", f"with the label `{SKIP_LABEL}=true`"
 UNSELECTED = "not matched by `pod_selector`"
 NO_DEVICE = "it holds no RDMA device"

@@ -77,7 +77,7 @@ def given_back(node: str, place: Place) -> Json:
 
 
 def test_many_runs_at_once_never_exceed_the_limit(place: Place) -> None:
-    """Each run takes a slot, counts, and gives it back; the server judges which of their writes hold."""
+    """Each run takes a slot, counts, and uncordons it; the server judges which of their writes hold."""
     limit, runs = 2, 5
 
     def work(number: int, shelf: SlotShelf, api: Api) -> list[int]:

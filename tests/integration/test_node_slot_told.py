@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from tools.checkout import COLLECTIONS
 
-# How soon a slot that is given back has its next holder: far less than the pause of one that looks at intervals.
+# How soon a slot that is released has its next holder: far less than the pause of one that looks at intervals.
 SOON = 3.0
 
 
@@ -152,7 +152,7 @@ def test_a_server_that_is_away_for_a_while_is_outlasted(place: Place, proxy: Fau
         until(proxy.has_watches)
         away.is_away = True
         proxy.cut_watches()
-        # The slot is given back while nobody can be told of it.
+        # The slot is released while nobody can be told of it.
         place.done(place.first, state="given_back")
         time.sleep(1.5)
         assert not future.done()

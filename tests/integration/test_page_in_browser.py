@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page in a browser: what needs a person is seen without scrolling, and its script finds, filters and sorts."""
+"""The page in a browser: what needs attention is seen without scrolling, and its script finds, filters and sorts."""
 
 from __future__ import annotations
 

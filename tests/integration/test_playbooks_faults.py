@@ -35,7 +35,7 @@ def user(tmp_path: Path) -> User:
 
 @pytest.fixture
 def fabric(tmp_path: Path, namespace: str) -> Json:
-    """The variables of a small cluster side: a ConfigMap that comes first and a Role that comes last."""
+    """The variables of a few cluster objects: a ConfigMap that comes first and a Role that comes last."""
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -330,7 +330,7 @@ def test_a_node_that_a_killed_run_left_cordoned_is_given_back_without_a_reboot(
     finally:
         delete_nodes(control_plane.api, [node, other])
     assert outcome.counts["one"]["ok rdma.fabric.node_drain"] == 2
-    # Nothing is looked at, and printed, of a host that has nothing to be given back.
+    # Nothing is looked at, and printed, of a host that has nothing to be uncordoned.
     assert [key for key in outcome.counts["two"] if "node_drain" in key or "fabric_verify" in key] == []
     assert not live["spec"].get("unschedulable")
     assert "rdma.fabric/cordon" not in live["metadata"]["annotations"]

@@ -251,7 +251,7 @@ def test_hosts_outside_of_a_limit_are_validated_all_the_same(tmp_path: Path) -> 
 
 
 def test_variables_of_localhost_count_where_a_limit_leaves_it_out(tmp_path: Path) -> None:
-    """As the README writes an inventory: the cluster side is localhost's, by the inventory's own folder."""
+    """As the README writes an inventory: the cluster objects are localhost's, by the inventory's own folder."""
     (tmp_path / "policy.yaml").write_text(MANIFESTS[0].read_text(encoding="utf-8"), encoding="utf-8")
     egx = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
     of_localhost = {"rdma_fabric_manifests": ["{{ inventory_dir }}/policy.yaml"], "rdma_fabric_run_dir": "its-own"}

@@ -48,7 +48,7 @@ def run(user: User, command: list[str], *more: str, cluster: ControlPlane | None
     status, output = run_bounded([str(PROGRAMS / command[0]), *command[1:], *more], user.here, environment)
     assert status == 0, output
     # Of the hosts to be rebooted, and of the nodes that a run has left cordoned, there is none.
-    idle = r"PLAY \[(Reload and reboot them|Give back the nodes [^]]*)\] \**\nskipping: no hosts matched\n"
+    idle = r"PLAY \[(Reload and reboot them|Uncordon the nodes [^]]*)\] \**\nskipping: no hosts matched\n"
     assert not COMPLAINT.search(re.sub(idle, "", output)), output
     return output
 

@@ -22,11 +22,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.access import missing_rights
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
-    Rehearsal,
-    rehearse,
-    rehearse_joining,
-    rehearse_labelling,
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
+    DryRun,
+    dry_run,
+    dry_run_joining,
+    dry_run_labelling,
     say_running_operators,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights import (
@@ -171,7 +171,7 @@ def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
 def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
     spec, resources = concerned(rule, *(make for name, make in SPECS.items() if name not in BESIDE))
     somebody = person(bare, *(each for each in PUSH if each != rule))
-    found = rehearse(connection_of(somebody), request_of(spec, wait=True))
+    found = dry_run(connection_of(somebody), request_of(spec, wait=True))
     text = "\n".join([*found.problems, *found.notices])
     assert [name for name in resources if name not in text] == [], text
 
@@ -188,7 +188,7 @@ def test_each_rule_beside_those_of_the_push_is_missed_by_name(bare: ControlPlane
     # Without objects of the user's own, whose rights would be missed first.
     spec, resources = concerned(rule, lambda: {**SPECS[name](), "objects": []})
     somebody = person(bare, *PUSH, *(each for each in FURTHER[name] if each != rule))
-    found = rehearse(connection_of(somebody), request_of(spec, wait=True))
+    found = dry_run(connection_of(somebody), request_of(spec, wait=True))
     text = "\n".join([*found.problems, *found.notices])
     assert [name for name in resources if name not in text] == [], text
 
@@ -250,7 +250,7 @@ def test_the_role_is_enough_to_make_change_prune_and_remove_each_spec(
     bare: ControlPlane, pushers: dict[str, Path], name: str
 ) -> None:
     spec, pusher = SPECS[name](), pushers[name]
-    found: Rehearsal = rehearse(connection_of(pusher), request_of(spec))
+    found: DryRun = dry_run(connection_of(pusher), request_of(spec))
     assert found.problems == []
     assert found.user.startswith("person-")
     mark = bare.audit.mark()
@@ -318,9 +318,9 @@ def test_a_drain_within_a_slot_uses_all_of_the_shipped_role_and_nothing_else(
 @pytest.mark.parametrize("rule", JOIN, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
 def test_each_rule_of_joining_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
     somebody = person(bare, *(each for each in JOIN if each != rule))
-    (problem,) = rehearse_joining(connection_of(somebody), ["new-07"]).problems
+    (problem,) = dry_run_joining(connection_of(somebody), ["new-07"]).problems
     assert [name for name in rule["resources"] if name not in problem] == []
-    assert rehearse_joining(connection_of(person(bare, *JOIN)), ["new-07"]).problems == []
+    assert dry_run_joining(connection_of(person(bare, *JOIN)), ["new-07"]).problems == []
 
 
 def test_a_node_that_joins_uses_all_of_the_shipped_role_and_nothing_else(
@@ -373,11 +373,11 @@ def test_a_whole_site_passes_for_who_has_only_the_shipped_role(
 def test_the_right_to_label_nodes_is_missed_by_name_and_is_all_that_it_takes(
     bare: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (problem,) = rehearse_labelling(connection_of(person(bare)), drivers=True).problems
+    (problem,) = dry_run_labelling(connection_of(person(bare)), drivers=True).problems
     assert "nodes" in problem
     assert "rdma-fabric-labels" in problem
     kubeconfig = person(bare, *LABELS)
-    assert rehearse_labelling(connection_of(kubeconfig), drivers=True).problems == []
+    assert dry_run_labelling(connection_of(kubeconfig), drivers=True).problems == []
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(kubeconfig))
     apply_nodes(bare.api, [kwok_node("rights-of-labels")])
     results = {"rdma_fabric_host_result": {"summary": {"labels": {"feature.node.kubernetes.io/x": "true"}}}}

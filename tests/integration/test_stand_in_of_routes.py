@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What unit tests know of routes: their in-memory kernel says and shows what this machine's kernel does."""
+"""What unit tests know of routes: their simulated kernel says and shows what this machine's kernel does."""
 
 from __future__ import annotations
 

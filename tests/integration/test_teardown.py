@@ -276,9 +276,9 @@ def test_the_commands_of_the_guide_run(fleet: Fleet, bring: Bring) -> None:
     assert LIMITS in said
 
     mark = fleet.cluster.audit.mark()
-    assert "the cluster side stays, as hosts that the limit leaves out need it: two" in follow(1)
+    assert "the cluster objects stay, as hosts that the limit leaves out need them: two" in follow(1)
     assert fleet.changed() == ["two"]
-    assert fleet.interrupted(mark) == [("one", "taken"), ("one", "given back")]
+    assert fleet.interrupted(mark) == [("one", "taken"), ("one", "uncordoned")]
     assert difference(fleet, before) == set()
 
     follow(2)

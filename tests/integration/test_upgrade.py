@@ -44,7 +44,7 @@ def test_nodes_are_upgraded_one_after_the_other_in_stages_that_are_reported_and_
     assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
     order = fleet.interrupted(mark)
     assert sorted(order[::2]) == sorted((name, "taken") for name in fleet.names), order
-    assert order[1::2] == [(name, "given back") for name, _what in order[::2]]
+    assert order[1::2] == [(name, "uncordoned") for name, _what in order[::2]]
     assert "to be changed in turn, one node out of service at once: one, two" in " ".join(outcome.output.split())
     turns = fleet.turns()
     assert sorted(turn["host"] for turn in turns) == sorted(fleet.names)
@@ -90,7 +90,7 @@ def test_a_host_that_waits_for_a_reboot_without_consent_keeps_no_node_out_of_ser
 
 @pytest.mark.hosts("one", "two")
 def test_a_canary_that_fails_keeps_its_slot_and_its_node_cordoned_until_it_is_mended(fleet: Fleet) -> None:
-    """The others go on without it as the guide says; it is given back also by a run without drains."""
+    """The others go on without it as the guide says; it is uncordoned also by a run without drains."""
     fleet.hosts["two"].switch("read-only", on=True)
     mark = fleet.cluster.audit.mark()
     outcome = fleet.run(rdma_fabric_canaries="two", rdma_fabric_max_unavailable="2").refused()

@@ -168,7 +168,7 @@ def test_a_node_that_is_registered_anew_in_its_turn_is_looked_at_before_it_takes
             # Nothing makes its devices known to the new one.
             apply_nodes(fleet.api, [kwok_node(node)])
         text = said(outcome().refused())
-    assert f"node {node} is not given back, it offers none of {DEVICE}, as it did before" in text
+    assert f"node {node} is not uncordoned, it offers none of {DEVICE}, as it did before" in text
     assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([FIRST], [FIRST], [node])
 
 

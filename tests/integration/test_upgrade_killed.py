@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults imp
 from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
 from ansible_collections.rdma.fabric.tests.sweeps import whole
 
-# A slot, the cordon, the eviction, the node given back, and the slot.
+# A slot, the cordon, the eviction, the node uncordoned, and the slot.
 WRITES_OF_A_NODE = 5
 ALL = [
     [(number, fault, alone)]

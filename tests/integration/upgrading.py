@@ -181,7 +181,7 @@ class Fleet:
         return found
 
     def offer(self, name: str, number: int) -> None:
-        """Have a node offer so many devices; it is not given back without those that it had."""
+        """Have a node offer so many devices; it is not uncordoned without those that it had."""
         amount = {"allocatable": {DEVICE: str(number)}, "capacity": {DEVICE: str(number)}}
         path = f"/api/v1/nodes/{self.nodes[name]}/status"
         self.api.call("PATCH", path, {"status": amount}, content_type="application/merge-patch+json")
@@ -234,7 +234,7 @@ class Fleet:
         return sorted(pod["spec"]["nodeName"] for pod in found)
 
     def interrupted(self, since: int) -> list[tuple[str, str]]:
-        """Return in their order which hosts' nodes were taken and given back, by what each write has stored."""
+        """Return in their order which hosts' nodes were taken and uncordoned, by what each write has stored."""
         name_of = {node: name for name, node in self.nodes.items()}
         requests = self.cluster.audit.requests(since, user=ADMINISTRATOR)
         writes = [each for each in requests if each.resource == "nodes" and each.verb == "patch" and not each.dry_run]
@@ -244,7 +244,7 @@ class Fleet:
             cordoned = bool(write.stored["spec"].get("unschedulable"))
             if cordoned != (write.name in taken):
                 (taken.add if cordoned else taken.discard)(write.name)
-                order.append((name_of[write.name], "taken" if cordoned else "given back"))
+                order.append((name_of[write.name], "taken" if cordoned else "uncordoned"))
         return order
 
     def version(self) -> str:

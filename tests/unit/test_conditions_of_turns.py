@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What keeps a host from being interrupted and its node from being given back, by the conditions of the tasks."""
+"""What keeps a host from being interrupted and its node from being uncordoned, by the conditions of the tasks."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_node_takes_pods_again_once_nothing_of_its_host_has_failed(
 def test_a_slot_is_kept_by_a_node_that_failed_unless_it_was_deleted(
     unfinished: list[Any], gone: bool, state: str
 ) -> None:
-    task = Task("roles/host/tasks/upgrade.yml", "Give the slot back, or keep it with the reason of the failure")
+    task = Task("roles/host/tasks/upgrade.yml", "Release the slot, or keep it with the reason of the failure")
     variables = {"_rdma_fabric_host_end": {"unfinished": unfinished}, "_rdma_fabric_host_drain": {"gone": gone}}
     assert task.value(task.own["rdma.fabric.node_slot"]["state"], variables) == state
 

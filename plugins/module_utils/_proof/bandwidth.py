@@ -81,7 +81,7 @@ def bandwidth_verdict(
     """Judge a bandwidth result of :func:`perftest.perftest_result`; the verdict is documented with the filter.
 
     ``kind`` says whose memory was at the ends (one of KINDS; without it gpu if the output says so), ``distance`` the
-    label of the way between GPU and NIC, ``pcie`` and ``gpu_pcie`` are ``{"speed_gts", "width"}`` of their slots,
+    label of the path between GPU and NIC, ``pcie`` and ``gpu_pcie`` are ``{"speed_gts", "width"}`` of their slots,
     ``threshold`` replaces the gate (a share of the expected rate). Raises InvalidInput with every flaw.
     """
     way = Way(link_gbps, kind or _kind(result), distance)

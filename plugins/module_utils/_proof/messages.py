@@ -41,7 +41,7 @@ _COMPLETION_STATES: dict[int, tuple[str, str]] = {
     1: ("a message was longer than the receiver's buffer", "give both sides the same size (-s)"),
     4: (
         "local protection error: the device may not read or write this memory (with GPU memory: ACS or IOMMU)",
-        "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1) on the way between NIC and GPU",
+        "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1) on the path between NIC and GPU",
     ),
     5: ("the queue was flushed after an earlier error", "look for the first error, mostly on the other side"),
     9: ("the other side refused the request", "give both sides the same test, size and number of queue pairs"),

@@ -277,7 +277,7 @@ def _one_rank() -> Problem:
 
 
 def _too_slow(measured: float, minimum: float, transport: dict[str, Any]) -> Problem:
-    cause = "the fabric, the way between GPU and NIC, or a slow rank holds the collective back"
+    cause = "the fabric, the path between GPU and NIC, or a slow rank holds the collective back"
     if transport["gpu_direct"] in ("none", "some"):
         cause = "not every channel has GPUDirect RDMA: data is copied through host memory"
     problem = f"{measured:g} GB/s of bus bandwidth at the largest sizes, {minimum:g} required"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shape of the document of a wire proof, apart from the others: most runs read none, and need nothing of a proof."""
+"""Shape of the document of a fabric test, apart from the others: most runs read none, and need nothing of a proof."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PROVED_BY = "delete the file, or run rdma.fabric.verify again, which writes it"
 
 
 def verification_violations(source: str, document: Any) -> list[Violation]:
-    """Return every reason why ``document``, the parsed content of ``source``, is no result of a wire proof."""
+    """Return every reason why ``document``, the parsed content of ``source``, is no result of a fabric test."""
     problems = problems_of(document, _VALIDATION, "")
     if not problems:
         if document["format"] != FORMAT:

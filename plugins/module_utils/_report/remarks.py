@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lac
 from .hosts import counted, device_model, natural_key, nic_name, port_state, rdma_functions
 from .ipoib import too_old_for_ipoib
 from .missing_devices import missing_devices
-from .odd_ones import odd_ones
+from .outliers import outliers
 from .topology import pcie_text
 
 ATTENTION = "attention"
@@ -135,7 +135,7 @@ KINDS: dict[str, dict[str, str]] = {
         "severity": ATTENTION,
         "title": "An RDMA device has a zero GUID",
         "meaning": "A VF has no node GUID until one is set; RDMA connections over it fail.",
-        "next": "Set node and port GUID of the function (its host does so for a guest), then bind the driver again.",
+        "next": "Set node and port GUID of the VF (its host does so for a guest), then bind the driver again.",
     },
     "functions_down": {
         "severity": NOTE,
@@ -143,7 +143,7 @@ KINDS: dict[str, dict[str, str]] = {
         "meaning": "Their ports come up when they have GUIDs and the subnet manager allows virtual ports; until then a "
         "pod gets a device that sends nothing.",
         "next": "Give them GUIDs (vf_guids) and let the subnet manager allow virtual ports (OpenSM: virt_enabled 2). "
-        "Nothing to do where a CNI plugin gives each function its GUID with a pod.",
+        "Nothing to do where a CNI plugin gives each VF its GUID with a pod.",
     },
     "iommu_translated": {
         "severity": NOTE,
@@ -232,7 +232,7 @@ def fleet_remarks(
     usual = _usual_firmware(documents)
     groups = list(built_alike)
     facts_of = {document["host"]: document["facts"] for document in documents}
-    odd, missing = odd_ones(facts_of, groups), missing_devices(facts_of, groups)
+    odd, missing = outliers(facts_of, groups), missing_devices(facts_of, groups)
     remarks: list[dict[str, Any]] = []
     for document in documents:
         facts = document["facts"]

@@ -75,12 +75,12 @@ def build_report(
     """Return the report of one run. ``check``: it was one of check mode.
 
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
-    waves, ``validation`` the document of a wire proof; all of them have passed ``documents``. ``unfinished``: hosts
+    waves, ``validation`` the document of a fabric test; all of them have passed ``documents``. ``unfinished``: hosts
     that the run did not bring to the end (``host``, ``why``). ``earlier``: hosts whose documents are of a run before
     this one, which are shown and not counted; ``left_out``: hosts that this run was not to read. ``wanted`` are the
     parts that the run was to bring about beside the hosts (``report_parts.PARTS``). ``proof`` is the result of the task
     that proves; without one ``validation`` is shown and not counted. ``turns`` are what the turns of hosts took, of
-    this run or one before it. ``unknown_interfaces`` are notices of interfaces that the cluster side names and no host
+    this run or one before it. ``unknown_interfaces`` are notices of interfaces that cluster objects name and no host
     has. ``generated_at`` is an ISO 8601 time in UTC. ``run`` is how the run was started: the collection's ``version``,
     ``command``, ``limit`` and ``inventory``.
     """

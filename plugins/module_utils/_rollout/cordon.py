@@ -96,7 +96,7 @@ def to_cordon(node: Mapping[str, Any], mark: Mark) -> Step:
         patch = None if found.boot == mark.boot else _patch(node, replace(found, boot=mark.boot).text(), None)
         return Step(patch, f"node {name} has been cordoned before ({found})" if other else "")
     new = replace(mark, unschedulable=cordoned)
-    notice = f"somebody else has cordoned node {name}: it stays so when it is given back" if cordoned else ""
+    notice = f"somebody else has cordoned node {name}: it stays so at the end" if cordoned else ""
     return Step(_patch(node, new.text(), None if cordoned else True), notice)
 
 
@@ -106,7 +106,7 @@ def marked(node: Mapping[str, Any], mark: Mark) -> Step:
 
 
 def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
-    """Return what gives a node back: only what was cordoned with our mark, of this ``run`` if one is given."""
+    """Return what uncordons a node: only what was cordoned with our mark, of this ``run`` if one is given."""
     name, found = node["metadata"]["name"], mark_of(node)
     by_hand = f"(kubectl uncordon {name}, when it may take pods)"
     if found is None:

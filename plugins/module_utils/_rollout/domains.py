@@ -46,7 +46,7 @@ def domain_group(group: str, domain: str) -> str:
 def alternating(items: Sequence[T], domain: Callable[[T], str]) -> list[T]:
     """Return the items so that their domains alternate; those of one domain stay in their order.
 
-    Only so many hosts wait for slots as there are forks: of one domain after the other most would wait in vain.
+    Only so many hosts wait for slots as there are forks: of one domain after the other most would time out.
     """
     queues: dict[str, list[T]] = {}
     for item in items:
@@ -69,12 +69,12 @@ class Slots:
     def take(self, limit: float, progress: Callable[[str], None]) -> Held:
         """Return the node's slot of all nodes once it has both; wait for each as ``Holding.take`` does.
 
-        Raises SlotRefused; what was taken for it is given back then.
+        Raises SlotRefused; what was taken for it is released then.
         """
         if not self.whole.request.domain:
             held = self.whole.take(limit, progress)
             if held.left_in:
-                # What an earlier run has of a domain is healed and given back with the rest.
+                # What an earlier run has of a domain is healed and released with the rest.
                 self.within(held.left_in, 0).adopt(held.left_by)
             return held
         domain = self._domain()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes a slot for a node, waits for one that is free, renews it, gives it back or leaves it behind as failed.
+"""Takes a slot for a node, waits for one that is free, renews it, releases it or leaves it behind as failed.
 
 The cluster is injected. What is free is read from one LIST of the slots; who has to wait is then told of each change,
 and asks for nothing until it may take one. The nodes that an operator upgrades are asked for before every take, and now
@@ -274,7 +274,7 @@ class Holding:
         return self._change(lambda slot: Slot(slot.index, live=slot.live), lambda _slot: True, before, any_run)
 
     def fail(self, reason: str, *, before: Callable[[Slot], None] = lambda _slot: None) -> list[Slot]:
-        """Leave the slot behind with what the node failed by: it counts as taken until a run mends the node."""
+        """Leave the slot behind with what the node failed by: it counts as taken until a run repairs the node."""
         return self._change(
             lambda slot: replace(slot, failed=reason, process=""), lambda slot: slot.failed != reason, before, False
         )
@@ -374,7 +374,7 @@ class Holding:
             renewed=self.shelf.today().strftime(_TIME),
             duration=self.duration,
             process=self.process,
-            # Who goes on with a slot gives that of its domain back as well.
+            # Who goes on with a slot releases that of its domain as well.
             domain=self.request.domain or (slot.domain if slot.node == self.request.node else ""),
             live=slot.live,
         )

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which slot a node may take, so that no more than the allowed number of nodes is out of service.
 
-A slot is a Lease. Who takes slots deletes none: a slot that was given back has no holder, so a write that names its
+A slot is a Lease. Who takes slots deletes none: a slot that was released has no holder, so a write that names its
 resourceVersion fails when anybody took it in between, even if it is free again. Whoever takes a slot takes one of the
 lowest free ones of what it has read, and of these no more come into question than there was room for: the number of its
 slot and of the nodes out of service beyond it stay below the limit. Both together keep any number of runs within the
@@ -72,7 +72,7 @@ class Slot:
 class SlotRequest:
     """Who wants a slot: the node, its run, and how many nodes may be out of service (0: any number).
 
-    ``rollout`` are the nodes that the run takes in turn: what an earlier run left of them, this one mends. ``domain``
+    ``rollout`` are the nodes that the run takes in turn: what an earlier run left of them, this one repairs. ``domain``
     is the node's failure domain, where that has slots as well.
     """
 
@@ -87,7 +87,7 @@ class SlotRequest:
 class Take:
     """Write the request into this slot, which was read as it is in ``slot.live`` (empty: it has to be created).
 
-    ``others`` are slots that would do as well, for one of several who all want to take one now.
+    ``others`` are slots that would serve too, for one of several who all want to take one now.
     """
 
     slot: Slot

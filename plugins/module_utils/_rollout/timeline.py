@@ -57,7 +57,7 @@ def closed(turn: Made, now: float, seconds: float | None = None, *, failed: bool
 
 
 def ended(turn: Made, now: float, reason: str = "") -> Made:
-    """Return the turn as its slot is given back, or left behind for a ``reason``."""
+    """Return the turn as its slot is released, or left behind for a ``reason``."""
     turn = closed(turn, now, failed=bool(reason))
     return {**turn, "seconds": _since(turn, now), "end": "failed" if reason else "given_back", "reason": reason}
 

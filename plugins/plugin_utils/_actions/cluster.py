@@ -33,7 +33,7 @@ class ClusterAction(FabricAction):
 
     def run_batch(self, arguments: Mapping[str, Any], request: BatchRequest) -> dict[str, Any]:
         """Run a batch with the authentication options among ``arguments``; return the task's result."""
-        # A run that is ended half way still gives its Lease back.
+        # A run that is ended half way still releases its Lease.
         with task_environment(self._environment()), interruptible(threading.Event()):
             try:
                 result = run(Connection(self.client(arguments), notify=self.progress), request)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans of many hosts as a person reads them: one for each class of hosts, and what differs inside it. Pure.
+"""Plans of many hosts as a person reads them: one for each group of identical hosts, and what differs inside it. Pure.
 
 Hosts are of one class when their plans have the same steps: same status, concern and device, in the same order. What a
 step says beyond that (an address, a version) may differ; each wording is printed with its hosts, so nothing is hidden

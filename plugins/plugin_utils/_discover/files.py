@@ -97,7 +97,7 @@ def _inventory(fleet: Fleet) -> str:
     lines += [
         "ungrouped:",
         "  hosts:",
-        "    localhost: # the cluster side runs here",
+        "    localhost: # the cluster objects run here",
         "      ansible_connection: local",
         '      ansible_python_interpreter: "{{ ansible_playbook_python }}"',
     ]
@@ -183,9 +183,9 @@ def _function_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     why = "requested" if slot.rail and fleet.options.vfs is not None else "as it is now"
     lines = [f"    vfs: {slot.vfs} # {why}; up to {port.most_vfs}"]
     if slot.vfs and why == "requested" and slot.link_layer == INFINIBAND:
-        lines.append("    vf_guids: deterministic # without GUIDs, functions of InfiniBand ports have no link")
+        lines.append("    vf_guids: deterministic # without GUIDs, VFs of InfiniBand ports have no link")
     if slot.vfs and slot.mtu and slot.rail and fleet.options.mtu is not None:
-        lines.append(f"    vf_mtu: {slot.mtu} # functions do not follow the port by themselves")
+        lines.append(f"    vf_mtu: {slot.mtu} # VFs do not follow the port by themselves")
     return lines
 
 

@@ -20,7 +20,7 @@ _WORD = {INFINIBAND: "ib", ETHERNET: "roce"}
 
 
 def policy_file(fleet: Fleet) -> str:
-    """Return the variables of the cluster side."""
+    """Return the variables of the cluster."""
     shared, functions = _resources(fleet, with_functions=False), _resources(fleet, with_functions=True)
     layers = {slot.link_layer for slot in _rails(fleet)}
     lines = [
@@ -50,7 +50,7 @@ def policy_file(fleet: Fleet) -> str:
         "    cniPlugins: {} # macvlan and host-device among others",
     ]
     lines += ["    ipoib: {} # interfaces of pods over InfiniBand"] if INFINIBAND in layers else []
-    lines += ["  nvIpam: {} # hands out addresses from the pools below"]
+    lines += ["  nvIpam: {} # assigns addresses from the pools below"]
     return "\n".join([*lines, *_networks(fleet, layers)]) + "\n"
 
 

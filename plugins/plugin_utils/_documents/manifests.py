@@ -111,7 +111,7 @@ def plan_folder(folder: Path, files: dict[str, str]) -> FolderChange:
 
 
 def apply_folder(folder: Path, change: FolderChange) -> None:
-    """Carry out a change. Each file appears whole; an interrupted run leaves a folder that the next one mends."""
+    """Carry out a change. Each file appears whole; an interrupted run leaves a folder that the next one repairs."""
     folder.mkdir(parents=True, exist_ok=True)
     # Everything that may lie here by the end is recorded first, so that no file of ours can become a foreign one.
     _record(folder, {*change.files, *_owned(folder)})

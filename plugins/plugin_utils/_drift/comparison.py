@@ -75,7 +75,7 @@ def _host_difference(step: Mapping[str, Any]) -> Json:
 
 
 def document_of(hosts: Sequence[Json], cluster: Json | None, generated_at: str, notices: Iterable[str]) -> Json:
-    """Return the document; ``cluster`` is None where nothing is wanted of one."""
+    """Return the document; ``cluster`` is None where no cluster is contacted."""
     objects = [] if cluster is None else cluster["objects"]
     return {
         "format": FORMAT,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a batch in check mode says of each object of the cluster side: as wanted or not, and what brought that. Pure."""
+"""What a batch in check mode says of each cluster object: as wanted or not, and what brought that. Pure."""
 
 from __future__ import annotations
 

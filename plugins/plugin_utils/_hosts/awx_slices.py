@@ -51,6 +51,6 @@ def why_nothing_is_deleted(dropped: Collection[str]) -> str:
 
 WHY_NOT_TAKEN_DOWN = (
     "this job may be a slice of its template: the workflow has its name. A slice knows its own hosts only, and would "
-    "remove the cluster side while others still use it (next: tear down with a template without slices, or give the "
-    "workflow another name)"
+    "remove the cluster objects while others still use them (next: tear down with a template without slices, or give "
+    "the workflow another name)"
 )

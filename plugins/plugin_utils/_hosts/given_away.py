@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Uplinks of hosts that the cluster side would give to pods. Pure.
+"""Uplinks of hosts that the cluster objects would give to pods. Pure.
 
 A pod takes the interface into its own network namespace, so the node has no network from then on.
 """
@@ -28,11 +28,11 @@ Document = Mapping[str, Any]
 
 _IPV4_DEFAULT = ("default route", "ipv4")
 _CUT = "a pod that gets it cuts the node off the network"
-_MEANT = "select the ports that are meant, a port by pciAddresses, its functions by pfNames or rootDevices"
+_MEANT = "select the ports that are meant, a port by pciAddresses, its VFs by pfNames or rootDevices"
 
 
 class GivenAway(NamedTuple):
-    """What the cluster side gives to pods of the hosts' own."""
+    """What the cluster objects give to pods of the hosts' own."""
 
     offers: Sequence[Offer]
     named: Sequence[Given]
@@ -43,7 +43,7 @@ class GivenAway(NamedTuple):
 
 
 def given_away(spec: Mapping[str, Any]) -> GivenAway:
-    """Return what the cluster side of a FabricSpec gives to pods of the hosts' own, whoever makes it."""
+    """Return what the cluster objects of a FabricSpec give to pods of the hosts' own, whoever makes it."""
     objects = giving_objects(spec)
     return GivenAway(offers_of(objects), given_by(objects))
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of interfaces that the cluster side is given and no host has. Pure."""
+"""Names of interfaces that the cluster objects are given and no host has. Pure."""
 
 from __future__ import annotations
 

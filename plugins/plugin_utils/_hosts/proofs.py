@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The document of a wire proof, read with everything that is wrong with it."""
+"""The document of a fabric test, read with everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .documents import MAX_VALIDATION_BYTES, parse_document
 
 
 def read_verification(path: Path) -> dict[str, Any] | None:
-    """Return the document of a wire proof; None when there is none. Raises InvalidInput with all that is wrong."""
+    """Return the document of a fabric test; None when there is none. Raises InvalidInput with all that is wrong."""
     if not path.exists():
         return None
     try:

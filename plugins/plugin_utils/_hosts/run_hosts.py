@@ -199,7 +199,7 @@ def due_for_reload(hosts: Iterable[str], variables: Mapping[str, Mapping[str, An
 
 
 def is_done(variables: Mapping[str, Any]) -> bool:
-    """Return whether a host was brought to its end and waits for nothing, so that its node may take pods."""
+    """Return whether a host was finished and waits for nothing, so that its node may take pods."""
     result = variables.get("rdma_fabric_host_result") or {}
     waits = any(result.get(key) for key in ("skipped", "recorded", "reload_due", "reboot_required"))
     return bool(result) and not waits and value_of(_HOST_MODE, variables.get(_HOST_MODE.name))[0] != "preview"
@@ -232,7 +232,7 @@ def drained(
 
 
 def wire_tested(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the hosts whose wire is tested before their nodes are given back."""
+    """Return the hosts whose wire is tested before their nodes are uncordoned."""
     return [host for host in hosts if value_of(_WIRE_TEST, variables.get(host, {}).get(_WIRE_TEST.name))[0]]
 
 

@@ -37,7 +37,7 @@ def not_found(
 ) -> list[Violation]:
     """Return what the run was asked for and did not find, from the magic variables of a task.
 
-    ``hosts`` are those that ``pattern`` matches. ``asked_of_cluster``: there is input for the cluster side.
+    ``hosts`` are those that ``pattern`` matches. ``asked_of_cluster``: there is input for the cluster.
     """
     groups = task_vars.get("groups") or {}
     limit = task_vars.get("ansible_limit")
@@ -48,12 +48,12 @@ def not_found(
         return _outside_of_limit(pattern, hosts, groups, limit, loader)
     if pattern == DEFAULT_PATTERN and pattern in groups:
         problem = f"the group {pattern} of the inventory has no host"
-        hint = "put the hosts into it, or leave the group out for the cluster side alone"
+        hint = "put the hosts into it, or leave the group out for the cluster alone"
         return [Violation(SOURCE, PATTERN, problem, hint)]
     if not asked_of_cluster and pattern == DEFAULT_PATTERN:
         problem = (
             f"there is nothing to do: the inventory has no host in the group {pattern}, and neither manifests, Helm "
-            "values nor resources are given for the cluster side"
+            "values nor resources are given for the cluster"
         )
         return [Violation(SOURCE, PATTERN, problem, _GRAPH)]
     return []
@@ -62,11 +62,11 @@ def not_found(
 def _outside_of_limit(
     pattern: str, hosts: Sequence[str], groups: Mapping[str, Iterable[str]], limit: str | None, loader: DataLoader
 ) -> list[Violation]:
-    # A limit that names localhost is for the cluster side alone.
+    # A limit that names localhost is for the cluster alone.
     if not limit or taking_part([*hosts, CONTROLLER], groups, limit, loader):
         return []
     problem = f"leaves none of the fabric's hosts in the run, which are {named(list(hosts))} ({PATTERN} is {pattern!r})"
-    return [Violation(f"--limit {limit}", "", problem, f"name one of them, or {CONTROLLER} for the cluster side alone")]
+    return [Violation(f"--limit {limit}", "", problem, f"name one of them, or {CONTROLLER} for the cluster alone")]
 
 
 def unusable_names(hosts: Iterable[str]) -> list[Violation]:
@@ -140,7 +140,7 @@ def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: D
     if violations or hosts or not files:
         return violations
     problem = "has no host"
-    hint = f"name {CONTROLLER} in it for the cluster side alone; {_GRAPH}"
+    hint = f"name {CONTROLLER} in it for the cluster alone; {_GRAPH}"
     return [Violation(f"inventory {source}", "", problem, hint) for source in files]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What needs a person, in a few lines at the top of the page: each with its hosts and a way to its section. Pure."""
+"""What needs attention, in a few lines at the top of the page: each with its hosts and a way to its section. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Need(NamedTuple):
 
 
 def needs_view(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the first lines of what needs a person, faults before consents and reboots, and those that follow."""
+    """Return the first lines of what needs attention, faults before consents and reboots, and those that follow."""
     needs = [*_failures(report), *_remarks(report), *_steps(report)]
     return {"entries": needs[:MOST], "more": needs[MOST:]}
 

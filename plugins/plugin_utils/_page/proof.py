@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page shows of the wire proof: bars of a few pairs, a matrix of many, and every failure. Pure."""
+"""What the page shows of the fabric test: bars of a few pairs, a matrix of many, and every failure. Pure."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _matrix(network: dict[str, Any], worst: list[dict[str, Any]], edge: int) -> 
 def _cell(pair: dict[str, Any] | None, same: bool) -> dict[str, str]:
     if pair is None:
         return {"verdict": "none", "text": "", "title": "" if same else "not tested"}
-    # Those of GPU memory are lower by the way between GPU and NIC, which is no matter of the pair.
+    # Those of GPU memory are lower by the path between GPU and NIC, which is no matter of the pair.
     rates = [float(rate["gbps"]) for rate in pair["rates"] if rate["gbps"] is not None and rate["memory"] == "host"]
     text = _short(min(rates)) if rates else {"fail": "\u2715"}.get(pair["verdict"], "")
     return {"verdict": pair["verdict"], "text": text, "title": f"{pair['a']} - {pair['b']}: {pair['verdict']}"}

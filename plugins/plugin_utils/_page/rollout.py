@@ -21,10 +21,10 @@ STAGES = {
     "change": "changed",
     "reboot": "rebooted",
     "verify": "verified",
-    "give_back": "given back",
+    "give_back": "returned to service",
     "roll_back": "rolled back",
 }
-ENDS = {"given_back": "given back", "failed": "failed", "": "not ended"}
+ENDS = {"given_back": "returned to service", "failed": "failed", "": "not ended"}
 _MOST_LANES = 50
 _OPEN_ROWS = 12
 _MOST_REFUSALS = 3

@@ -52,7 +52,7 @@ class Detail:
 
     ``text`` and ``name`` are characters, all others are numbers of entries; ``open_hosts`` rows of the fleet are shown
     unfolded, ``rails`` are rows of their grid, ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects``
-    per wave, ``pairs`` and ``matrix`` (nodes on an edge) per network of the wire proof.
+    per wave, ``pairs`` and ``matrix`` (nodes on an edge) per network of the fabric test.
     """
 
     text: int
@@ -125,7 +125,7 @@ def _cut(entries: list[Any], limit: int) -> dict[str, Any]:
 
 
 def _fleet(hosts: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
-    """Return the rows of the fleet's table: equal hosts in one, those that need a person first."""
+    """Return the rows of the fleet's table: equal hosts in one, those that need attention first."""
     ordered = sorted(hosts, key=lambda host: (_urgency(host), natural_key(host["name"])))
     alike = _alike(ordered, lambda host: {key: value for key, value in host.items() if key not in _OF_ONE_HOST})
     rows = [

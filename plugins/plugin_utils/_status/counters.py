@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the counters of ports say of errors, over all hosts: one entry for each counter, not for each port. Pure.
 
-Counters only grow, so what they stand at is history; an earlier reading tells what is new. None of it needs a person by
-itself, as nobody knows when it was.
+Counters only grow, so what they stand at is history; an earlier reading tells what is new. None of it needs attention
+by itself, as nobody knows when it was.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 """What DCGM exporters say of GPUs, beside what counters say of the NICs of the same rails and nodes. Pure.
 
 Fields are those of ``etc/default-counters.csv`` and ``dcp-metrics-included.csv`` of NVIDIA/dcgm-exporter; one that an
-exporter does not have is none. None of it needs a person by itself: the last Xid stays until the driver is loaded anew.
+exporter does not have is none. None of it needs attention by itself: the last Xid stays until the driver is reloaded.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 RUN = "reboots of rdma.fabric.host"
 """The run in the marks of the playbooks; the next of them goes on with these nodes and with no others."""
 MOST_NAMED = 5
-MEND = (
+FIX = (
     "fix the cause of its failure and run rdma.fabric.upgrade again (or the playbook whose turn it was), which "
     "continues where it stopped, or rdma.fabric.rollback"
 )
 WAIT = "wait for the run that has the slot; if that was killed, rdma.fabric.upgrade continues where it stopped"
 UNCORDON = "rdma.fabric.node_drain with state: uncordoned, once it may take pods"
-FREE = f"{MEND}; to go on without it, rdma.fabric.node_slot with state: given_back and any_run: true"
+FREE = f"{FIX}; to go on without it, rdma.fabric.node_slot with state: given_back and any_run: true"
 """What ends that a node is kept out of service."""
 
 
@@ -41,7 +41,7 @@ def held_nodes(cluster: Mapping[str, Any]) -> list[Held]:
     """
     cordoned = cluster.get("cordoned") or []
     ways: tuple[tuple[str, str, Callable[[Json], bool]], ...] = (
-        ("cordoned by a run", MEND, lambda each: each["run"] == RUN and not each["in_turn"]),
+        ("cordoned by a run", FIX, lambda each: each["run"] == RUN and not each["in_turn"]),
         ("cordoned for a turn", WAIT, lambda each: each["in_turn"]),
         ("cordoned by node_drain", UNCORDON, lambda each: each["run"] != RUN and not each["in_turn"]),
     )

@@ -86,7 +86,7 @@ def _name(node: Json) -> str:
 
 
 def service_attention(cluster: Mapping[str, Any]) -> list[str]:
-    """Return what of this needs a person, each with the next step.
+    """Return what of this needs attention, each with the next step.
 
     A new node that is not Ready does not: it is not up yet.
     """

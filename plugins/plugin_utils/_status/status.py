@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What hosts, their nodes and the objects of a fabric are like now, against what is asked for. Pure.
 
-Hosts in the same state are one class. What needs a person is in ``attention``, with what to do about it.
+Hosts in the same state are one class. What needs attention is in ``attention``, with what to do about it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_CLASSES = 12
 
 
 def host_classes(documents: Iterable[Json], unfinished: Mapping[str, str], spec: Mapping[str, Any]) -> list[Json]:
-    """Return hosts in the same state as one entry each, those that need a person first.
+    """Return hosts in the same state as one entry each, those that need attention first.
 
     ``documents`` are host documents, ``unfinished`` has why other hosts have none, ``spec`` is the validated input.
     """
@@ -147,7 +147,7 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def attention_of(classes: Sequence[Json], cluster: Mapping[str, Any] | None) -> list[str]:
-    """Return everything that needs a person, each with the next step; nothing where everything matches."""
+    """Return everything that needs attention, each with the next step; nothing where everything matches."""
     found = []
     for state in _WORST_FIRST[:-1]:
         hosts = [host for each in classes if each["state"] == state for host in each["hosts"]]
@@ -196,7 +196,7 @@ def screen(status: Mapping[str, Any]) -> list[str]:
 
 
 def _class_lines(classes: Sequence[Json]) -> list[str]:
-    """Return a line for each class of hosts, of each state the first few, and one for the hosts of the others.
+    """Return a line for each group of hosts, of each state the first few, and one for the hosts of the others.
 
     What hosts fail by may differ from host to host: ssh names the address that it can't reach.
     """

@@ -40,7 +40,7 @@ def joining_hosts(hosts: Sequence[str], variables: Variables) -> list[str]:
 def not_as_wanted(hosts: Sequence[str], variables: Variables) -> list[Unfinished]:
     """Return those of the hosts whose nodes can't be let in yet, though nothing has failed on them.
 
-    Something of their plan is left, or the cluster side is not what they would be verified with.
+    Something of their plan is left, or the cluster objects are not what they would be verified with.
     """
     found = []
     for host in joining_hosts(hosts, variables):
@@ -50,14 +50,14 @@ def not_as_wanted(hosts: Sequence[str], variables: Variables) -> list[Unfinished
             found.append(Unfinished(host, f"does not match its spec yet: {one_line(result.get('msg'))}"))
         elif not_pushed(variables, host):
             why = not_pushed(variables, host)
-            found.append(Unfinished(host, f"not verified: the cluster side does not match the input: {why}"))
+            found.append(Unfinished(host, f"not verified: the cluster objects do not match the input: {why}"))
     return found
 
 
 def not_pushed(variables: Variables, host: str) -> str:
-    """Return why the objects of the cluster side are not what they are to be, by what the push has registered.
+    """Return why the cluster objects are not what they are to be, by what the push has registered.
 
-    One that only waited in vain is no reason: what a node needs is looked at on the node.
+    One that only timed out is no reason: what a node needs is looked at on the node.
     """
     harm = _registered_of_push(variables, host, "_rdma_fabric_join_hosts").get("cluster_side") or ()
     if harm:

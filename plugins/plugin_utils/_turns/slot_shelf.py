@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.following import Following
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.watch import Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import leases, nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
@@ -31,24 +31,24 @@ class SlotShelf:
     group: str
     namespace: str
     nodes: str = ""
-    following: Following = field(init=False)
+    watch: Watch = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is sent yet."""
-        self.following = leases.leases_of(self.connection, self.namespace, f"{GROUP_LABEL}={self.group}")
+        self.watch = leases.leases_of(self.connection, self.namespace, f"{GROUP_LABEL}={self.group}")
 
     def leases(self) -> list[dict[str, Any]]:
         """Return all Leases of the group as they are now."""
         with passing_as_silence():
-            return self.following.read()
+            return self.watch.read()
 
     def told(self) -> list[dict[str, Any]] | None:
         """Return all Leases of the group as the server has told of them, None where they have to be asked for."""
-        return self.following.known()
+        return self.watch.known()
 
     def close(self) -> None:
         """Follow the Leases no longer."""
-        self.following.close()
+        self.watch.close()
 
     def upgraded_nodes(self) -> list[dict[str, Any]]:
         """Return the nodes that operators are upgrading, by their labels."""
@@ -86,4 +86,4 @@ class SlotShelf:
 
     def sleep(self, seconds: float) -> None:
         """Wait; no longer than until a Lease of the group changes."""
-        self.following.wait(seconds)
+        self.watch.wait(seconds)

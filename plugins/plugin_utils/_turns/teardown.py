@@ -39,17 +39,17 @@ class Written(NamedTuple):
 
 
 def why_the_cluster_stays(hosts: Sequence[str], within: Sequence[str]) -> str:
-    """Return why the cluster side is left as it is, an empty string where it goes.
+    """Return why the cluster objects are left as they are, an empty string where they go.
 
     ``within`` are those ``hosts`` of the fabric that a limit leaves in. One that leaves all of them out names localhost
-    alone, which stands for the cluster side.
+    alone, which stands for the cluster objects.
     """
     inside = set(within)
     others = [host for host in hosts if host not in inside]
     if not others or not inside:
         return ""
     return (
-        f"the cluster side stays, as hosts that the limit leaves out need it: {named(others, _MOST_NAMED)}; a run "
+        f"the cluster objects stay, as hosts that the limit leaves out need them: {named(others, _MOST_NAMED)}; a run "
         "without a limit, or with --limit localhost, removes it"
     )
 
@@ -66,7 +66,7 @@ def objections(sealed: bool, plan_file: str, playbook: str = "a teardown") -> li
 
 def without_consent(check: bool) -> str:
     """Return what is said where nobody has consented to the teardown."""
-    what = "takes hosts and the cluster side back to what they were before the first run"
+    what = "takes hosts and the cluster back to what they were before the first run"
     return f"this run {what}, {'which will need' if check else 'which needs'} the consent {CONSENT}: true"
 
 

@@ -46,7 +46,7 @@ class TurnFile:
         self._write(timeline.begun(host=host, node=node, run=run, slot=slot, domain=domain, waited=waited, now=now))
 
     def end(self, reason: str = "") -> None:
-        """Keep that the slot was given back, or left behind for a reason."""
+        """Keep that the slot was released, or left behind for a reason."""
         turn = self._read()
         if turn is not None and not turn["end"]:
             self._write(timeline.ended(turn, time.time(), reason))

@@ -32,7 +32,7 @@ def set_by_facts(variables: Mapping[str, Any]) -> list[str]:
     """
     if not constants.INJECT_FACTS_AS_VARS:
         return []
-    # What hostvars hands out would be all facts, copied.
+    # What hostvars assigns would be all facts, copied.
     known: Mapping[str, Any] = getattr(variables, "_vars", variables)
     facts = known.get("ansible_facts")
     given: Mapping[Any, Any] = facts if isinstance(facts, Mapping) else {}

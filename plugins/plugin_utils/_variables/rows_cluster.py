@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of the cluster side: resources as users write them, settings beside them, and the push."""
+"""The variables of the cluster: resources as users write them, settings beside them, and the push."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ RESOURCE_ROWS = (
         "Network attachments given as such, by C(name) or C(namespace/name), each with its C(config).",
     ),
 )
-"""They hold resources of the cluster side."""
+"""They hold cluster resources."""
 SETTING_ROWS = (
     Variable(
         "namespace",
@@ -108,7 +108,7 @@ SETTING_ROWS = (
         "engine",
         "str",
         (
-            "Who deploys the cluster side. V(direct) is this collection, without a controller in the cluster.",
+            "Who deploys the cluster objects. V(direct) is this collection, without a controller in the cluster.",
             "With V(helm) C(kubernetes.core.helm) installs the chart of the Network Operator, and the custom "
             "resources are applied unchanged for its operator.",
         ),

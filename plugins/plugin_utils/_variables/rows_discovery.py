@@ -43,7 +43,7 @@ OF_THE_DISCOVERY = (
         "int",
         (
             "Number of VFs of every rail. Without it, the number that most hosts of a class have now.",
-            "Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.",
+            "Rails with VFs are offered to pods by the SR-IOV device plugin, others by the shared one.",
         ),
         _DISCOVERY,
         least=0,

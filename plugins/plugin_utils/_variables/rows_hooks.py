@@ -28,10 +28,10 @@ HOOKS = (
     ),
     _hook(
         "changed",
-        "The same once the host is changed, and rebooted if needed, before its node is given back. If one fails, for "
+        "The same once the host is changed, and rebooted if needed, before its node is uncordoned. If one fails, for "
         "example your own test, the node stays cordoned, and in an upgrade its host is rolled back.",
     ),
-    _hook("verified", "The same once the node takes pods again, before its slot is given back."),
+    _hook("verified", "The same once the node takes pods again, before its slot is released."),
     _hook(
         "failed",
         "The same for a host whose turn has failed, before it is rolled back.",

@@ -105,7 +105,7 @@ CONSENTS = (
         "vf_reset",
         "Consent to destroy VFs in order to change their number.",
         "It is also the consent to rebind them for a new address, GUID, driver or e-switch mode.",
-        "The same holds for functions of a port in a RoCE bond, because the RDMA device of the bond goes away.",
+        "The same holds for VFs of a port in a RoCE bond, because the RDMA device of the bond goes away.",
     ),
     _consent(
         "uplink_change",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of the wire proof: what is tested between which pods, how long, and which rate is enough."""
+"""The variables of the fabric test: what is tested between which pods, how long, and which rate is enough."""
 
 from __future__ import annotations
 

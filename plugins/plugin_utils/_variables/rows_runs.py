@@ -23,7 +23,7 @@ RUN = (
         (
             "Pattern of the inventory hosts that belong to the fabric.",
             "A pattern that you set must match a host. Without hosts in the group C(rdma_fabric) a run handles only "
-            "the cluster side, unless hosts of the inventory have variables such as C(rdma_fabric_interfaces).",
+            "the cluster objects, unless hosts of the inventory have variables such as C(rdma_fabric_interfaces).",
         ),
         (
             "discover",
@@ -152,7 +152,7 @@ RUN = (
         "path",
         (
             "A file on the controller that C(rdma.fabric.site --check) has written. The run executes that plan. It "
-            "refuses, and names, anything that has changed since: a variable, an object of the cluster side or a host.",
+            "refuses, and names, anything that has changed since: a variable, a cluster object or a host.",
         ),
         ("preflight",),
     ),
@@ -311,8 +311,8 @@ OF_RUNS = (
         "drain",
         "bool",
         (
-            "Whether the host's node in the cluster is drained before a reload of the NIC driver or a reboot and given "
-            "back afterwards.",
+            "Whether the host's node in the cluster is drained before a reload of the NIC driver or a reboot and "
+            "uncordoned afterwards.",
         ),
         _NODE,
         HOST,

@@ -59,7 +59,7 @@ ROWS = (
         "allow_teardown",
         "bool",
         (
-            "Consent to C(rdma.fabric.teardown), which restores hosts and the cluster side to their state before the "
+            "Consent to C(rdma.fabric.teardown), which restores hosts and the cluster to their state before the "
             "first run. Without it that playbook refuses to begin, except with C(--check).",
         ),
         _TEARDOWN,
@@ -69,7 +69,7 @@ ROWS = (
     Variable(
         "allow_teardown_in_use",
         "bool",
-        ("Consent to remove the cluster side while pods still use its networks or devices.",),
+        ("Consent to remove the cluster objects while pods still use its networks or devices.",),
         _TEARDOWN,
         default=False,
         asked=True,

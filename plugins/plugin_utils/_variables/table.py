@@ -11,8 +11,8 @@ from . import rows_cluster, rows_discovery, rows_hooks, rows_hosts, rows_proof, 
 from .variable import CONTROLLER, HOST, Variable
 
 SECTIONS: dict[str, tuple[Variable, ...]] = {
-    "Input of the cluster side": (*rows_cluster.INPUTS, *rows_cluster.RESOURCE_ROWS),
-    "Settings of the cluster side": rows_cluster.SETTING_ROWS,
+    "Cluster input": (*rows_cluster.INPUTS, *rows_cluster.RESOURCE_ROWS),
+    "Cluster settings": rows_cluster.SETTING_ROWS,
     "The push": rows_cluster.PUSH,
     "Hosts": rows_hosts.SETTINGS,
     "Consents": rows_hosts.CONSENTS,
@@ -20,7 +20,7 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Hosts in turn, and taking everything back": rows_turns.ROWS,
     "Hosts of a run, reboots and drains": rows_runs.OF_RUNS,
     "Hooks of a host's turn": rows_hooks.ROWS,
-    "The wire proof": rows_proof.ROWS,
+    "The fabric test": rows_proof.ROWS,
     "The discovery": rows_discovery.OF_THE_DISCOVERY,
 }
 """All rows, under the headings of the reference."""

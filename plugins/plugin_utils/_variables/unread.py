@@ -24,7 +24,7 @@ from .table import OF_CONTROLLER, TABLE
 from .variable import PREFIX
 
 SOURCE = "variables"
-# Read once per run, on the controller: the cluster side, the proof, the report, the discovery, and which hosts belong
+# Read once per run, on the controller: cluster objects, the proof, the report, the discovery, and which hosts belong
 # to the fabric.
 CONTROLLER_VARIABLES = tuple(row.name for row in OF_CONTROLLER)
 # What a run leaves to those after it: AWX hands it to the next job of a workflow as an extra variable.
@@ -33,7 +33,7 @@ INPUTS = tuple(
     [f"{PREFIX}{name}" for name in ("manifests", "helm_values", "helm_values_files", "helm_set")]
     + [row.name for row in RESOURCE_ROWS]
 )
-"""What only preflight reads of the cluster side."""
+"""What only preflight reads of the cluster objects."""
 _RESULT = f"{PREFIX}result"
 KNOWN_VARIABLES = frozenset((*TABLE, *HOST_VARIABLES, _RESULT))
 REGISTERED = frozenset(

@@ -34,7 +34,7 @@ def test_the_guide_of_the_operator_is_told_that_its_claim_waits_for_nobody() -> 
     assert notice.path == "spec.spec.devices.requests[0].exactly.deviceClassName"
     assert notice.hint == "have pods ask for nvidia.com/NAME of their network, in place of the claim"
     alone = "---".join(GUIDE.split("---")[2:])
-    assert "or offer functions to pods" in of_text(alone).accepted().said(WAITS).hint
+    assert "or offer VFs to pods" in of_text(alone).accepted().said(WAITS).hint
     plugin = {"config": json.dumps({"resourceList": [{"resourceName": "a", "selectors": {"vendors": ["15b3"]}}]})}
     beside = of_text(alone, variables={"nic_cluster_policy": {"sriovDevicePlugin": plugin}})
     assert beside.accepted().said(WAITS).hint == notice.hint

@@ -96,7 +96,7 @@ def test_a_folder_that_nothing_uses_is_no_matter() -> None:
     assert misplaced({}, [], NODES) == ([], [])
 
 
-def test_a_given_folder_is_honoured_and_another_one_said() -> None:
+def test_a_given_folder_is_followed_and_another_one_said() -> None:
     right = {"cni_bin_dir": f"{K3S}/data/cni", "cni_conf_dir": f"{K3S}/agent/etc/cni/net.d"}
     assert misplaced(right, BOTH, NODES) == ([], [])
     problems, (notice,) = misplaced({**right, "cni_bin_dir": "/data/k3s/data/cni"}, BOTH, NODES)

@@ -193,7 +193,7 @@ class TestTogether:
 
     def test_functions_that_two_plugins_may_offer_are_refused(self) -> None:
         fabric = fabric_of(policy("a"), policy("b", nodeSelector={"pool": "b"}, resourceName="other"))
-        assert "functions that a offers" in fabric.wrong("spec.nodeSelector").problem
+        assert "VFs that a offers" in fabric.wrong("spec.nodeSelector").problem
 
     @pytest.mark.parametrize(
         ("one", "other"),
@@ -227,11 +227,11 @@ class TestTogether:
             policy("a", resourceName="a", nicSelector={"pfNames": [one]}),
             policy("b", resourceName="b", nicSelector={"pfNames": ["ens9f0", other]}),
         ]
-        fabric, words = fabric_of(*policies), f"{other} has functions that a offers as nvidia.com/a"
+        fabric, words = fabric_of(*policies), f"{other} has VFs that a offers as nvidia.com/a"
         if refused:
             assert fabric.wrong("spec.nicSelector.pfNames[1]").problem == words
         else:
-            said = [each.problem for each in fabric.accepted().notices if "has functions that" in each.problem]
+            said = [each.problem for each in fabric.accepted().notices if "has VFs that" in each.problem]
             assert said == ([] if refused is None else [f"{words}: one of both resources lacks them"])
 
     def test_functions_of_a_port_may_be_of_one_resource_by_two_policies(self) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which interfaces of hosts the cluster side finds by their names."""
+"""Which interfaces of hosts the cluster objects find by their names."""
 
 from __future__ import annotations
 

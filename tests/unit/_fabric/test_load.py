@@ -123,7 +123,7 @@ class TestSeeds:
         assert fabric.said("resourceName").source == "ib-network.yaml"
         assert fabric.said("IPC_LOCK").line == 26
         assert fabric.said('meets at "trainer-0"').line == 16
-        assert "honoured" in fabric.said("spec.secondaryNetwork.ipamPlugin: is retired").hint
+        assert "supported" in fabric.said("spec.secondaryNetwork.ipamPlugin: is retired").hint
         assert fabric.said("multus v4.0.2 watches its token without a pause").line == 42
         assert "rdma_fabric_drain: true" in fabric.said("spec.ofedDriver.upgradePolicy: applies").hint
         assert "when you start rdma.fabric.upgrade" in fabric.said("spec.ofedDriver.upgradePolicy.autoUpgrade").hint
@@ -178,7 +178,7 @@ class TestExamples:
     def test_earlier_quick_starts_with_virtual_functions_are_accepted(self, name: str) -> None:
         fabric = of_files(EXAMPLES, f"{name}.yaml").accepted()
         assert fabric.spec["networks"] and fabric.spec["function_policies"]
-        assert "the inventory has no hosts" in fabric.said("makes no functions").problem
+        assert "the inventory has no hosts" in fabric.said("makes no VFs").problem
 
 
 class TestResources:

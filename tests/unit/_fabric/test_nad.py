@@ -395,7 +395,7 @@ def test_each_clash_names_the_other_side() -> None:
         Attachment("a", "a", json.dumps(rail("10.0.0.0/16")), {}),
         Attachment("b", "b", json.dumps(rail("10.0.1.0/24")), {}),
     ]
-    assert check_between(items)[0][1].hint == "a: ipam already hands out addresses of 10.0.0.0/16"
+    assert check_between(items)[0][1].hint == "a: ipam already assigns addresses of 10.0.0.0/16"
 
 
 def test_node_slices_are_seen_wherever_they_are() -> None:

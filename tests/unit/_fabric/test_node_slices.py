@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Node slices of whereabouts: what its controller makes none of, and what it hands out although it is somebody's."""
+"""Node slices of whereabouts: what its controller makes none of, and what it assigns although it is somebody's."""
 
 from __future__ import annotations
 

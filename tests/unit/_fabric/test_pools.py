@@ -179,7 +179,7 @@ def test_a_pool_that_has_no_address_for_anybody_is_said(kind: str, spec: dict[st
     if kind == "CIDRPool":
         base = {"cidr": "10.0.0.0/24", "perNodeNetworkPrefix": 28}
     said = said_of_pools(fabric_of(pool(kind, "p", {**base, **spec})))
-    assert any("hands out no address" in each for each in said) is is_said
+    assert any("assigns no address" in each for each in said) is is_said
 
 
 class TestSection:

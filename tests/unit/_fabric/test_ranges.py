@@ -76,7 +76,7 @@ def said(spec: dict[str, Any], kind: str, *told: tuple[str, str]) -> list[str]:
 def test_an_address_that_a_host_has_is_refused_with_both_sides(spec: dict[str, Any], path: str) -> None:
     (line,) = said(spec, "hosts", ("node gpu-01", "10.1.0.5"), ("node gpu-02", "10.2.0.5"))
     assert line.startswith(f"{path}: ")
-    assert "hands out addresses that hosts have: 10.1.0.5 (node gpu-01)" in line
+    assert "assigns addresses that hosts have: 10.1.0.5 (node gpu-01)" in line
     assert "gpu-02" not in line
     assert line.endswith("(exclude them, or use another range)")
 

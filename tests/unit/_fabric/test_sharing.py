@@ -103,7 +103,7 @@ def test_networks_of_one_wire_are_compared_in_about_as_many_steps_as_there_are(t
 def test_each_network_names_the_first_that_has_its_addresses(count: int) -> None:
     found = check_between(rails(count, "10.0.0.0/24", network_name="net-{}"))
     assert [where for where, _problem in found] == [f"n{i}" for i in range(1, count)]
-    assert {problem.hint for _where, problem in found} == {"n0: ipam already hands out addresses of 10.0.0.0/24"}
+    assert {problem.hint for _where, problem in found} == {"n0: ipam already assigns addresses of 10.0.0.0/24"}
 
 
 def test_ranges_are_held_against_hosts_in_about_as_many_steps_as_there_are() -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A guest of QEMU with two igb ports, as the lab boots one, and runs over it in the in-memory kernel."""
+"""A guest of QEMU with two igb ports, as the lab boots one, and runs over it in the simulated kernel."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def add_virtio(tree: Tree, port: str, address: str, netdev: Netdev, device: str)
 
 
 def booted(tree: Tree | None = None) -> Kernel:
-    """Start the guest, or another host, in the in-memory kernel."""
+    """Start the guest, or another host, in the simulated kernel."""
     return Kernel((tree or guest()).document())
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host with one ConnectX-7 or BlueField-3 port beside its uplink, and runs over it in the in-memory kernel."""
+"""A host with one ConnectX-7 or BlueField-3 port beside its uplink, and runs over it in the simulated kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLUEFIELD3: Family = next(family for family in FAMILIES if family.name == "BlueF
 
 
 def booted(family: Family = CONNECTX7, link_layer: str = ETHERNET) -> Kernel:
-    """Start the host in the in-memory kernel."""
+    """Start the host in the simulated kernel."""
     return Kernel(host_with(family, link_layer).document())
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every family of cards in the in-memory kernel: read, planned, brought to what is asked for, and planned again."""
+"""Every family of cards in the simulated kernel: read, planned, brought to what is asked for, and planned again."""
 
 from __future__ import annotations
 

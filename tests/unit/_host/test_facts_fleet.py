@@ -241,7 +241,7 @@ def test_labels_are_those_of_feature_discovery() -> None:
         "kubernetes.io/os": "linux",
     }
     assert f"{FEATURE}/pci-15b3.present" in facts("vm-vf-01")["labels"]
-    assert f"{FEATURE}/network-sriov.capable" not in facts("vm-vf-01")["labels"], "a guest has functions alone"
+    assert f"{FEATURE}/network-sriov.capable" not in facts("vm-vf-01")["labels"], "a guest has VFs alone"
     assert f"{FEATURE}/network-sriov.capable" not in facts("cpu-01")["labels"]
     assert not [key for key in facts("cpu-01")["labels"] if "/pci-" in key], "a host without NIC gets none"
 

@@ -172,7 +172,7 @@ def test_what_the_slot_can_is_told_where_that_is_less(
     facts = facts_of(node)
     link = nic(facts, RAIL0)["link"]
     assert {key: value for key, value in link.items() if key.startswith("slot_")} == expected
-    assert (link["max_speed_gts"], link["max_width"]) == (32.0, 16), "of the function itself"
+    assert (link["max_speed_gts"], link["max_width"]) == (32.0, 16), "of the VF itself"
     assert facts["unreadable"] == []
 
 

@@ -134,7 +134,7 @@ def test_a_port_that_is_to_be_down_is_not_missed_but_another_one_is() -> None:
 
 @pytest.mark.parametrize("coming", ["reboot_required", "reload_due"])
 def test_nothing_is_compared_while_links_are_to_be_cut_again(coming: str) -> None:
-    """A reboot that lacks its consent does not come: the node is given back as its host is."""
+    """A reboot that lacks its consent does not come: the node is uncordoned as its host is."""
     kernel = rail()
     before = look(kernel)
     take_down(kernel)

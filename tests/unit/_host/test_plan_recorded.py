@@ -110,7 +110,7 @@ def test_in_a_guest_a_function_is_bound_by_other_means() -> None:
     plan = make_plan(wish, facts_of("vm-vf-01"))
     (told,) = [each for each in plan["notices"] if "vf_driver" in each]
     assert told.startswith("0000:05:00.0 (enp5s0np0): vf_driver has no effect, as it is a VF in a guest")
-    assert told.endswith("next: driverctl set-override 0000:05:00.0 vfio-pci binds the function itself")
+    assert told.endswith("next: driverctl set-override 0000:05:00.0 vfio-pci binds the VF itself")
 
 
 def test_a_function_has_no_e_switch_to_keep_at_boot() -> None:

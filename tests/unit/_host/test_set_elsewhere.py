@@ -37,7 +37,7 @@ EIGHT = {
         NETPLAN,
         f'{ETHERNETS}    rail:\n      match:\n        macaddress: "{MAC}"\n      virtual-function-count: 8 # all\n',
     ),
-    "netplan, by its functions": (
+    "netplan, by its VFs": (
         NETPLAN,
         f"{ETHERNETS}    enp1s0f0: {{}}\n" + "".join(f"    v{n}:\n      link: enp1s0f0\n" for n in range(8)),
     ),
@@ -45,12 +45,12 @@ EIGHT = {
     "NetworkManager, by address": (PROFILE, f"[ethernet]\nmac-address={MAC.upper()}\n[sriov]\ntotal-vfs=8\n"),
     "ifupdown": (STANZAS, f"iface enp1s0f0 inet manual\n{WRITE.format(port='enp1s0f0')}"),
     "ifupdown, by its variable": (f"{STANZAS}.d/rail", f"iface enp1s0f0 inet manual\n{WRITE.format(port='$IFACE')}"),
-    "ifupdown, by its function": (
+    "ifupdown, by its VF": (
         STANZAS,
         f"iface lo inet loopback\n    post-up echo 8 >/sys/bus/pci/devices/{PF}/sriov_numvfs || true\n",
     ),
     "systemd": (LINK, f"[Match]\nPath=pci-{PF}\n[Link]\nSR-IOVVirtualFunctions=8\n"),
-    "systemd, by its functions": (LINK, f"[Match]\nMACAddress={MAC}\n[SR-IOV]\nVirtualFunction=7\nTrust=yes\n"),
+    "systemd, by its VFs": (LINK, f"[Match]\nMACAddress={MAC}\n[SR-IOV]\nVirtualFunction=7\nTrust=yes\n"),
 }
 NONE = {
     "another port of netplan": (NETPLAN, f"{ETHERNETS}    enp1s0f1:\n      virtual-function-count: 8\n"),

@@ -101,7 +101,7 @@ class TestOneRun:
         server.intercept = lambda _n, method, path: (
             failure(401, "Unauthorized", "expired") if method == "DELETE" and "/leases" in path else None
         )
-        notice = "Lease ns/rdma-fabric-web could not be given back, it ends after 60 s"
+        notice = "Lease ns/rdma-fabric-web could not be released, it ends after 60 s"
         assert notice in apply(server, *BASE).notices[0]
 
     def test_one_that_is_gone_already_is_given_back(self) -> None:

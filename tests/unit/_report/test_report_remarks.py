@@ -194,7 +194,7 @@ def test_a_slow_or_narrow_pcie_link_of_a_nic_is_remarked(link: dict[str, Any], s
 @pytest.mark.parametrize(
     ("link", "kind", "seen"),
     [
-        # At all that the slot can: nothing that needs a person.
+        # At all that the slot can: nothing that needs attention.
         (
             {**sample_fleet.pcie(speed=16.0), "slot_speed_gts": 16.0},
             "slot_below_nic",

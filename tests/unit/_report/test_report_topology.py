@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The PCIe map of a host and the classes of hosts that are alike."""
+"""The PCIe map of a host and the groups of identical hosts."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ class TestWhoIsTold:
 
             turns.play([give_back, lambda: run(1), lambda: run(2)])
             assert server.most <= 2, turns.order
-            # Who is never told of the last writes may wait in vain.
+            # Who is never told of the last writes may time out.
             assert len(taken) == 1 or (behind and not taken), turns.order
             assert set(taken) <= set(server.nodes()), turns.order
 
@@ -397,7 +397,7 @@ class TestWhoIsTold:
             if seat.time > 5 and not seat.behind:
                 again = holding(Seat(server), "n2")
                 again.give_back()
-                # It is told that the slot is free, and not that it was taken and given back once more.
+                # It is told that the slot is free, and not that it was taken and released once more.
                 seat.at, seat.behind = len(server.history) - 1, 1000
                 again.take(1.0, lambda _text: None)
                 again.give_back()

@@ -66,7 +66,7 @@ def test_a_member_of_the_uplink_s_bond_that_a_vendor_selects_is_refused() -> Non
     assert text == (
         f"host {HOST}: resource nvidia.com/hostdev: offers enp24s0np0, which carries the node's own network (default "
         "route through bond0): a pod that gets it cuts the node off the network (select the ports that are meant, a "
-        "port by pciAddresses, its functions by pfNames or rootDevices, or keep the plugin off this node by its "
+        "port by pciAddresses, its VFs by pfNames or rootDevices, or keep the plugin off this node by its "
         "nodeSelector)"
     )
 
@@ -168,7 +168,7 @@ def test_macvlan_takes_no_uplink_to_itself(keys: dict[str, str], count: int) -> 
 
 
 def by_operator(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec of the engine helm: the operator of a chart makes the cluster side of the same resources."""
+    """Return a spec of the engine helm: the operator of a chart makes the cluster objects of the same resources."""
     return {**spec, "engine": "helm", "chart": {"namespace": "operators"}, "resources": []}
 
 
@@ -193,7 +193,7 @@ def test_a_whole_port_that_is_asked_for_by_name_is_said_to_be_offered_by_none() 
     assert said(spec, document()) == [
         f"host {HOST}: resource nvidia.com/hostdev: pfNames: enp24s0np0 has no VFs, and the plugin finds "
         'these alone by pfNames: it offers none (select the whole port by pciAddresses: ["0000:18:00.0"], or make '
-        "functions (vfs))"
+        "VFs (vfs))"
     ]
     assert said(spec, document(vfs={RAIL0: 4})) == []
     assert said(spec_of(policy({"pfNames": ["enp24s0np0"]}, "v3.4.0")), document()) == []

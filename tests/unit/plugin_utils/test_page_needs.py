@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What needs a person stands at the top of the page, in few lines, the worst first."""
+"""What needs attention stands at the top of the page, in few lines, the worst first."""
 
 from __future__ import annotations
 

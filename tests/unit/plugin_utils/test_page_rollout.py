@@ -52,7 +52,7 @@ def test_what_failed_stands_first_and_equal_turns_in_one_row() -> None:
         "firmware 28.39.1002 \u2192 28.43.1014",
     ]
     assert "failed" in [stretch["stage"] for stretch in found["lanes"][2]["bars"]]
-    assert found["counts"] == [("given_back", "given back", 2), ("failed", "failed", 1), ("", "not ended", 1)]
+    assert found["counts"] == [("given_back", "returned to service", 2), ("failed", "failed", 1), ("", "not ended", 1)]
 
 
 def test_who_was_in_the_way_is_named_a_few_of_them() -> None:
@@ -67,12 +67,12 @@ def test_the_page_has_the_rollout_in_words_and_a_legend_and_is_whole() -> None:
     html = page_of(turns=[turn("gpu-01"), turn("gpu-02", 30.0, domain="rack=r1")])
     page = Page(html)
     assert (page.unbalanced, page.open) == ([], [])
-    for words in ("Rollout", "rebooted", "given back", "slot 0, rack=r1, 8 min 10 s", "4 min"):
+    for words in ("Rollout", "rebooted", "returned to service", "slot 0, rack=r1, 8 min 10 s", "4 min"):
         assert words in page.text
     labels = [
         attributes["aria-label"] for tag, attributes in page.elements if tag == "svg" and "aria-label" in attributes
     ]
-    assert "gpu-01 given back after 8 min 10 s" in labels
+    assert "gpu-01 returned to service after 8 min 10 s" in labels
     assert "#rollout" in html
     assert "Rollout" not in Page(page_of()).text
 

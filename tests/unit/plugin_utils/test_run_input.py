@@ -106,7 +106,7 @@ def test_an_inventory_without_any_host_is_named(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("[rdma_fabric]\n", encoding="utf-8")
     (said,) = look([], groups=NOTHING, sources=(str(path),), asked=True)
-    assert said.startswith(f"inventory {path}: : has no host (name localhost in it for the cluster side alone; ")
+    assert said.startswith(f"inventory {path}: : has no host (name localhost in it for the cluster alone; ")
 
 
 def test_the_cluster_side_alone_needs_no_inventory_and_no_group() -> None:

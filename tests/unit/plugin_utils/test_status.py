@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts in the same state are one line of the status, and whatever needs a person is named with a next step."""
+"""Hosts in the same state are one line of the status, and whatever needs attention is named with a next step."""
 
 from __future__ import annotations
 

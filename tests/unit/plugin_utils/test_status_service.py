@@ -51,7 +51,7 @@ def lease(name: str, failed: str = "", index: int = 0, group: str = "upgrade") -
 
 
 def shown(nodes: list[Json], leases: list[Json], taint: str = "", unread: str = "") -> tuple[list[str], list[str]]:
-    """Return what the screen says of these nodes beside a cluster that is as asked for, and what needs a person."""
+    """Return what the screen says of these nodes beside a cluster that is as asked for, and what needs attention."""
     result: Json = {"results": [], "waits": []}
     hosts = {each["metadata"]["name"] for each in nodes if each["metadata"]["name"].startswith("gpu")}
     service = service_state(nodes, leases, taint, unread)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far a teardown goes: the cluster side, pods that use it, and what was written to nodes and kept as slots."""
+"""How far a teardown goes: the cluster objects, pods that use them, and what was written to nodes and kept as slots."""
 
 from __future__ import annotations
 

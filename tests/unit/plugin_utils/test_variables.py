@@ -280,7 +280,7 @@ class TestNotOfInventory:
 
 
 class TestUnseen:
-    """Inputs of the cluster side that a role is given behind preflight, which alone reads them."""
+    """Inputs of the cluster objects that a role is given behind preflight, which alone reads them."""
 
     NETWORKS = "rdma_fabric_macvlan_networks"
 

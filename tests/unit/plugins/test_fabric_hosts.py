@@ -140,9 +140,9 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
         (
             {
                 "rdma_fabric_host_result": FINE,
-                "_rdma_fabric_host_given_back": {"failed": True, "msg": "node b is not given back"},
+                "_rdma_fabric_host_given_back": {"failed": True, "msg": "node b is not uncordoned"},
             },
-            "failed: node b is not given back",
+            "failed: node b is not uncordoned",
         ),
         (
             {"rdma_fabric_host_result": FINE, "_rdma_fabric_host_hook": HOOK},
@@ -515,20 +515,20 @@ WAITED = {"failed": True, "msg": "not ready", "failures": [{"fault": "timeout"}]
         ),
         (
             {"rdma_fabric_cluster_result": UNPUSHED},
-            "not verified: the cluster side does not match the input: no such kind",
+            "not verified: the cluster objects do not match the input: no such kind",
         ),
         ({"rdma_fabric_cluster_result": WAITED}, ""),
         (
             {"rdma_fabric_cluster_result": {**WAITED, "not_applied": ["x"]}},
-            "not verified: the cluster side does not match the input: not re",
+            "not verified: the cluster objects do not match the input: not re",
         ),
         (
             {"rdma_fabric_cluster_result": {**WAITED, "failures": [{"fault": "timeout"}, {"fault": "forbidden"}]}},
-            "not verified: the cluster side does not match the input: not re",
+            "not verified: the cluster objects do not match the input: not re",
         ),
         (
             {"rdma_fabric_cluster_result": {"failed": True, "msg": "refused"}},
-            "not verified: the cluster side does not match the input: refu",
+            "not verified: the cluster objects do not match the input: refu",
         ),
         ({"_rdma_fabric_host_join_unit": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
         (
@@ -573,7 +573,7 @@ class TestReadAddresses:
         message = look(self.read(**routing), spec=self.SPEC)["msg"]
         assert "this run only writes its report" in message
         assert (
-            "pools.yaml: IPPool/rail-0 spec: 10.1.0.0/24 hands out addresses that hosts have: 10.1.0.5 (host b)"
+            "pools.yaml: IPPool/rail-0 spec: 10.1.0.0/24 assigns addresses that hosts have: 10.1.0.5 (host b)"
             in message
         )
         said = look(self.read(**routing), spec=self.SPEC, strict=False)
@@ -599,7 +599,7 @@ class TestReadAddresses:
         variables["localhost"] = {"_rdma_fabric_join_hosts": found}
         (left,) = look(variables, joining=True, strict=False)["unfinished"]
         assert left["why"].startswith(
-            "not verified: the cluster side does not match the input: a network would give pods"
+            "not verified: the cluster objects do not match the input: a network would give pods"
         )
         assert "10.1.0.5 (host b)" in look(variables, joining=True, cluster_side=found["cluster_side"])["msg"]
 
@@ -623,7 +623,7 @@ class TestRunDirectory:
         message = look(variables, spec=spec, run_dir=str(tmp_path))["msg"]
         assert "pods could take the network of their own node, so this run only writes its report" in message
         assert "host b: resource nvidia.com/hostdev: offers enp24s0np0" in message
-        assert "hands out addresses that hosts have: 10.1.0.5 (host b)" in message
+        assert "assigns addresses that hosts have: 10.1.0.5 (host b)" in message
         first = look(variables, spec=spec, run_dir=str(tmp_path), strict=False, check=True)
         assert len(first["notices"]) == 2
         # The end of a run in check mode fails by what was found at first, and reads no document for it.

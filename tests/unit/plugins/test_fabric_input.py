@@ -203,7 +203,7 @@ def test_guids_that_two_hosts_would_give_are_told_with_both_hosts() -> None:
     result = load(hosts=["node1", "node2"], task_vars={"hostvars": {"node1": same, "node2": same}})
     assert result["failed"]
     assert "host node2: rdma_fabric_interfaces" in result["msg"]
-    assert "which host node1 gives to functions of its own" in result["msg"]
+    assert "which host node1 gives to VFs of its own" in result["msg"]
 
 
 def test_a_name_that_no_set_can_have_is_told_with_the_rest_of_the_input() -> None:

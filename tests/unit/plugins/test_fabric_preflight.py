@@ -358,7 +358,7 @@ class TestAddressRanges:
     @pytest.mark.parametrize(
         ("subnet", "words"),
         [
-            ("10.2.0.0/16", "hands out addresses that hosts have: 10.2.0.5 (node gpu-01)"),
+            ("10.2.0.0/16", "assigns addresses that hosts have: 10.2.0.5 (node gpu-01)"),
             ("10.244.0.0/16", "overlaps the network of the cluster's pods: 10.244.0.0/24 (node gpu-01)"),
             ("10.96.128.0/24", "overlaps the network of the cluster's services: 10.96.0.0/16 (ServiceCIDR kubernetes)"),
         ],
@@ -417,13 +417,13 @@ class TestFolders:
         assert "the cluster: k3s (of the nodes gpu-01) has its CNI programs in /var/lib/rancher/k3s/data/cni" in message
         assert "next: rdma_fabric_cni_conf_dir: /var/lib/rancher/k3s/agent/etc/cni/net.d" in message
 
-    def test_given_ones_are_honoured(self, tmp_path: Path, server: Server) -> None:
+    def test_given_ones_are_followed(self, tmp_path: Path, server: Server) -> None:
         conf = "/var/lib/rancher/k3s/agent/etc/cni/net.d"
         found = self.look(server, tmp_path, self.POLICY, cni_bin_dir="/data/k3s/data/cni", cni_conf_dir=conf)
         assert not found.get("failed"), found["msg"]
         (notice,) = (notice for notice in found["notices"] if "k3s" in notice)
         assert "the input says /data/k3s/data/cni" in notice
-        # No network hands out addresses.
+        # No network assigns addresses.
         assert [path for _method, path, _query in server.behind.requests if "networking" in path] == []
 
     def test_without_their_users_no_node_is_looked_at(self, tmp_path: Path, server: Server) -> None:
@@ -432,7 +432,7 @@ class TestFolders:
 
 
 class TestNodePolicies:
-    """A node obeys one NicNodePolicy at most, which the labels of the nodes tell."""
+    """A node follows one NicNodePolicy at most, which the labels of the nodes tell."""
 
     def look(self, server: Server, folder: Path, labels: list[dict[str, str]], **selectors: Any) -> dict[str, Any]:
         for number, held in enumerate(labels):

@@ -64,11 +64,11 @@ def unread_functions(path: str, given: Sequence[str]) -> list[Problem]:
         port, _mark, functions = item.partition("#")
         first = firsts.setdefault(port.lower(), item)
         if first != item:
-            hint = f"write all of its functions in one item, such as {port}#0-3,5"
+            hint = f"write all of its VFs in one item, such as {port}#0-3,5"
             found.append(Problem(f"{path}[{index}]", f"{item!r} is not read: of a port only {first!r} is", hint))
         ends = [part.split("-") for part in functions.split(",") if "-" in part]
         if any(int(first_) > int(last) for first_, last in ends):
-            hint = "the first function, then the last"
+            hint = "the first VF, then the last"
             found.append(Problem(f"{path}[{index}]", f"{item!r} has a range that ends before it begins", hint))
     return found
 

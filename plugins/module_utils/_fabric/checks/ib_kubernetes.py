@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GUIDs that ib-kubernetes hands out to pods, and what else it does not start without.
+"""The GUIDs that ib-kubernetes assigns to pods, and what else it does not start without.
 
 Sources: ib-kubernetes ``pkg/config``, ``pkg/guid`` (``net.ParseMAC`` of eight octets) and ``pkg/sm/plugins/ufm``.
 """

@@ -71,7 +71,7 @@ _TYPES = ("whereabouts", "host-local", "static", "nv-ipam", "dhcp")
 
 
 class Claim(NamedTuple):
-    """The addresses that one entry of a configuration may hand out.
+    """The addresses that one entry of a configuration may assign.
 
     ``intervals`` are inclusive, as integers of the family ``version`` (4 or 6). Claims of one ``pool`` are kept apart
     from each other by the plugin itself.
@@ -121,7 +121,7 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
         found.append(Problem(path, "names no address: a pod that asks for none does not start", hint))
     if ipam.get("type") == "host-local":
         hint = "use whereabouts where pods of several nodes share the network"
-        found.append(Problem(path, "host-local counts per node: two nodes hand out the same addresses", hint))
+        found.append(Problem(path, "host-local counts per node: two nodes assign the same addresses", hint))
     if ipam.get("type") == "dhcp":
         problem = "asks the dhcp daemon of its node, which nothing here runs: pods fail without it"
         found.append(Problem(path, problem, "run dhcp daemon on each node, or use nv-ipam or whereabouts"))
@@ -155,9 +155,9 @@ def fixed_claims(ipam: Any, path: str = "ipam") -> list[Claim]:
 
 
 def gateways_kept_back(ipam: Any) -> set[int]:
-    """Return the gateways, as integers, that an ``ipam`` object that passed its check names and hands out to nobody.
+    """Return the gateways, as integers, that an ``ipam`` object that passed its check names and assigns to nobody.
 
-    That is host-local's (``allocator.Get``): whereabouts hands out its gateway unless it is excluded.
+    That is host-local's (``allocator.Get``): whereabouts assigns its gateway unless it is excluded.
     """
     if not isinstance(ipam, dict) or ipam.get("type") != "host-local":
         return set()
@@ -174,7 +174,7 @@ def conflicts(held: Sequence[Claim]) -> list[Problem]:
 
 def conflict(claim: Claim, other: Claim) -> Problem:
     """Return the problem of a claim that shares addresses with an earlier one."""
-    hint = f"{other.path} already hands out addresses of {other.text}"
+    hint = f"{other.path} already assigns addresses of {other.text}"
     return Problem(claim.path, f"{claim.text} overlaps another range of the same network", hint)
 
 
@@ -257,7 +257,7 @@ def _whereabouts_claim(
         problems += wrong
         return None
     if network.max_prefixlen - network.prefixlen < 2:
-        problems.append(Problem(f"{path}.range", f"{network} has no address to hand out", "at least 4 addresses"))
+        problems.append(Problem(f"{path}.range", f"{network} has no address to assign", "at least 4 addresses"))
     first, last = int(network.network_address), int(network.broadcast_address)
     if dash:
         last = int(ipaddress.ip_interface(rest).ip)
@@ -340,7 +340,7 @@ def _host_local_claim(path: str, entry: dict[str, Any], network: str, problems: 
     gateway = _lone_address(entry.get("gateway"), f"{path}.gateway", problems, lowest)
     if first == last == gateway:
         hint = "a range of more, or another gateway"
-        problems.append(Problem(path, f"{subnet} has no address to hand out beside the gateway", hint))
+        problems.append(Problem(path, f"{subnet} has no address to assign beside the gateway", hint))
     return Claim(path, str(subnet), subnet.version, ((first, last),), f"host-local:{network}")
 
 

@@ -107,4 +107,4 @@ def remarks(text: str, conf_dir: str) -> list[Problem]:
     if not given:
         return [Problem("kubeconfig", "is missing: Multus then ignores the networks that pods ask for", written)]
     problem = f"is {given}, and the kubeconfig with a fresh token is written to {written}"
-    return [Problem("kubeconfig", problem, "give that path, or see to it that the other one does not expire")]
+    return [Problem("kubeconfig", problem, "give that path, or make sure that the other one does not expire")]

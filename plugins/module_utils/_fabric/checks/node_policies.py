@@ -33,7 +33,7 @@ def meetings(spec: Mapping[str, Any], nodes: Iterable[tuple[str, Mapping[str, st
         if len(selecting) > 1:
             found.setdefault(selecting, []).append(node)
     return [
-        f"a node obeys one NicNodePolicy at most, and {' and '.join(policies)} select the same: {named(names)} "
+        f"a node follows one NicNodePolicy at most, and {' and '.join(policies)} select the same: {named(names)} "
         f"(next: {_HINT})"
         for policies, names in sorted(found.items())
     ]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Node slices of whereabouts: each node hands out addresses of a part of its own, without a lock of all nodes.
+"""Node slices of whereabouts: each node assigns addresses of a part of its own, without a lock of all nodes.
 
 Sources: whereabouts v0.9.0 to v0.9.4, ``pkg/iphelpers`` (``DivideRangeBySize``), ``pkg/storage/kubernetes/ipam.go``
 (``IPManagementKubernetesUpdate`` takes each slice from its first usable address to its last, and nothing else of the
@@ -83,7 +83,7 @@ def mismatches(held: Sequence[Slices]) -> list[tuple[int, int]]:
 
 def _ignored(path: str, entry: Mapping[str, Any]) -> list[Problem]:
     hint = f"a range that holds nobody else's addresses, or leave {SIZE} out"
-    problem = f"is ignored beside {SIZE}: whereabouts hands out every slice from end to end"
+    problem = f"is ignored beside {SIZE}: whereabouts assigns every slice from end to end"
     found = [Problem(f"{path}.{name}", problem, hint) for name in _LIMITS if entry.get(name)]
     if "-" in str(entry.get("range")):
         found.append(Problem(f"{path}.range", f"has a first and a last address, which {problem[3:]}", hint))

@@ -5,7 +5,7 @@
 
 Sources: nvidia-k8s-ipam ``api/v1alpha1`` (``ippool_validate.go``, ``cidrpool_validate.go``, ``validate_*.go``,
 ``helpers.go``) and ``pkg/cni/types``. The controller applies the same rules without the webhook, but only logs what is
-wrong and hands out nothing.
+wrong and assigns nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_pool(kind: str, spec: Mapping[str, Any]) -> list[Problem]:
 
 
 def claim_of(kind: str, name: str, spec: Mapping[str, Any]) -> Claim | None:
-    """Return the addresses that a pool may hand out; None where its network cannot be read."""
+    """Return the addresses that a pool may assign; None where its network cannot be read."""
     text = spec.get("subnet" if kind == "IPPool" else "cidr")
     network = parse_network(text, "", strict=False)[0]
     if network is None:
@@ -52,7 +52,7 @@ def claim_of(kind: str, name: str, spec: Mapping[str, Any]) -> Claim | None:
 
 
 def keeping_back(kind: str, spec: Mapping[str, Any]) -> Callable[[int], bool]:
-    """Return what tells whether a valid pool hands out an address, as an integer, of its network to nobody.
+    """Return what tells whether a valid pool assigns an address, as an integer, of its network to nobody.
 
     That is the gateway, what ``perNodeExclusions`` leave out of each node's part, and parts kept from every node. Where
     a node's part of an IPPool begins is only known once it has one, so with exclusions there nothing is told.
@@ -268,7 +268,7 @@ def _check_static_excluded(spec: Mapping[str, Any]) -> list[Problem]:
         for path, first, last in over_parts if entry.get("nodeName") else ():
             part = ipaddress.ip_network(entry["prefix"])
             if first < int(part.network_address) and int(part.broadcast_address) < last:
-                problem = f"{part} lies inside of {path}, and nv-ipam hands out its addresses anyway"
+                problem = f"{part} lies inside of {path}, and nv-ipam assigns its addresses anyway"
                 problems.append(
                     Problem(f"{where}.prefix", problem, "end the exclusion at the part, or begin one there")
                 )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pools of nv-ipam beside the nodes of a cluster: whose part a change takes, and for whom one is kept in vain."""
+"""Pools of nv-ipam beside the nodes of a cluster: whose part a change takes, and for whom one is kept for nobody."""
 
 from __future__ import annotations
 

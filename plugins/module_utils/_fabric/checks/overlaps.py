@@ -68,7 +68,7 @@ class Held:
         sharing = self._hosts.sharing(claim)
         hosts = [each for each in sharing if not is_kept_back(int(each.network.network_address))]
         if hosts:
-            problem = f"{claim.text} hands out addresses that hosts have: {_named(hosts)}"
+            problem = f"{claim.text} assigns addresses that hosts have: {_named(hosts)}"
             problems.append(Problem(claim.path, problem, "exclude them, or use another range"))
         for what, networks in self._routed.items():
             sharing = networks.sharing(claim)

@@ -61,9 +61,9 @@ def check_port(text: str) -> list[Problem]:
     """Judge an item of ``pfNames``."""
     match = _PORT.match(text)
     if match is None:
-        return [Problem("", f"{text!r} is not an interface or range of its functions", "ens1f0, or ens1f0#0-3")]
+        return [Problem("", f"{text!r} is not an interface or range of its VFs", "ens1f0, or ens1f0#0-3")]
     if match[2] is not None and int(match[2]) > int(match[3]):
-        return [Problem("", f"{text!r} ends before it begins", "the first function, then the last")]
+        return [Problem("", f"{text!r} ends before it begins", "the first VF, then the last")]
     return []
 
 
@@ -84,10 +84,10 @@ def check(spec: Spec) -> list[Problem]:
     for index, text in enumerate(selector.get("pfNames") or []):
         functions = port_of(text).functions
         if functions is not None and functions[1] >= count:
-            problem = f"{text} has functions beyond numVfs {count}, which are numbered from 0"
+            problem = f"{text} has VFs beyond numVfs {count}, which are numbered from 0"
             problems.append(Problem(f"nicSelector.pfNames[{index}]", problem, "shorten the range or raise numVfs"))
     if count and selector.get("deviceID") and selector["deviceID"] not in FUNCTION_IDS:
-        problem = f"{selector['deviceID']} is not a card whose functions are known"
+        problem = f"{selector['deviceID']} is not a card whose VFs are known"
         hint = "leave it out and select by vendor and pfNames"
         problems.append(Problem("nicSelector.deviceID", problem, hint))
     if spec.get("deviceType") == VFIO and spec.get("isRdma"):
@@ -111,7 +111,7 @@ def _check_vdpa(spec: Spec) -> list[Problem]:
         problems.append(Problem("vdpaType", "excludes isRdma: the device plugin refuses both", "drop one"))
     if not spec.get("externallyManaged"):
         hint = (
-            "make functions and, at each boot, devices on the hosts (rdma_fabric_interfaces: vfs, eswitch_mode; vdpa "
+            "make VFs and, at each boot, devices on the hosts (rdma_fabric_interfaces: vfs, eswitch_mode; vdpa "
             "dev add name NAME mgmtdev pci/ADDRESS), and give externallyManaged: true: they are offered then"
         )
         problems.append(Problem("vdpaType", "asks for vDPA devices, which are not made on hosts", hint))

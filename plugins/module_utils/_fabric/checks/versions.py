@@ -240,7 +240,7 @@ def pool_problems(kind: str, spec: Mapping[str, Any], version: str) -> list[Prob
             hint = f"use v{newer} or network-operator-v{release[0]}.{release[1]}.{release[2]}, or newer"
             problems.append(Problem(name, f"is not known to nv-ipam {version}: it would be ignored", hint))
     if kind == "CIDRPool" and _is_older(version, *_NV_IPAM_PASSES_OVER):
-        problem = f"has whole parts between its ends, which nv-ipam {version} gives to nodes and hands out"
+        problem = f"has whole parts between its ends, which nv-ipam {version} gives to nodes and assigns"
         hint = "an exclusion for each part, or use v0.4.0 or network-operator-v26.1.0, or newer"
         problems += [Problem(path, problem, hint) for path, _first, _last in exclusions_over_parts(spec)]
     return problems

@@ -84,18 +84,16 @@ def _remark_policy(resource: Resource, *, is_defined: bool) -> None:
         problem += ", nor is the definition of its kind"
     hint = (
         "install the driver before this run (the SR-IOV Network Operator does with its feature gate "
-        "dynamicResourceAllocation); without it, sriovDevicePlugin or a SriovNetworkNodePolicy offers functions to pods"
+        "dynamicResourceAllocation); without it, sriovDevicePlugin or a SriovNetworkNodePolicy offers VFs to pods"
     )
     resource.place.at("kind").notice(problem, hint)
 
 
 def _remark_claim(resource: Resource, path: Path, *, has_plugins: bool) -> None:
-    problem = (
-        "asks for functions of the DRA driver for SR-IOV, which is not deployed here: pods stay Pending without it"
-    )
+    problem = "asks for VFs of the DRA driver for SR-IOV, which is not deployed here: pods stay Pending without it"
     hint = "have pods ask for nvidia.com/NAME of their network, in place of the claim"
     if not has_plugins:
-        hint = "install the driver, or offer functions to pods by a SriovNetworkNodePolicy"
+        hint = "install the driver, or offer VFs to pods by a SriovNetworkNodePolicy"
     resource.place.at(*path).notice(problem, hint)
 
 

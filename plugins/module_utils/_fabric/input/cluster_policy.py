@@ -26,7 +26,7 @@ def _cluster_policy(policies: Sequence[Policy]) -> Policy | None:
     found = [one for one in policies if one.kind == "NicClusterPolicy"]
     for other in found[1:]:
         hint = f"{found[0].source} gives it already; node policies are for what differs between nodes"
-        other.place.violation("is a second NicClusterPolicy: a cluster obeys one", hint)
+        other.place.violation("is a second NicClusterPolicy: a cluster follows one", hint)
     return found[0] if found else None
 
 

@@ -117,7 +117,7 @@ def _check_multus(deployed: Deployed, networks: Sequence[Network]) -> None:
     """Say once that nothing in the input gives pods their networks: without Multus they start and have none."""
     if networks and deployed.section(MULTUS) is None and not deployed.settings.get(openshift.SETTING):
         problem = "needs Multus, which the input does not deploy: without it pods start, and have no such network"
-        hint = f"add {MULTUS} to the NicClusterPolicy, or see to it that the cluster has it"
+        hint = f"add {MULTUS} to the NicClusterPolicy, or make sure that the cluster has it"
         networks[0].place.notice(problem, hint)
 
 
@@ -141,7 +141,7 @@ def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]
         if program in brought or (section is not None and deployed.section(section) is not None):
             continue
         problem = f"names the program {program}, which the input does not deploy: pods fail on a node without it"
-        hint = f"add {section} to the NicClusterPolicy, or see to it that nodes have it" if section else _ON_THE_NODES
+        hint = f"add {section} to the NicClusterPolicy, or make sure that nodes have it" if section else _ON_THE_NODES
         place_in(network, path).notice(problem, hint)
 
 

@@ -168,10 +168,8 @@ def _remark_cards(deployed: Deployed, cluster: Policy, section: Mapping[str, Any
 
 def _remark_flows(deployed: Deployed, cluster: Policy, section: Mapping[str, Any]) -> None:
     place = cluster.at(SPECTRUM_X)
-    problem = "makes objects of the SR-IOV Network Operator, which is not deployed here: without it no function is made"
-    hint = (
-        "keep that operator for the nodes of its SpectrumXRailPoolConfigs, and give this collection no functions there"
-    )
+    problem = "makes objects of the SR-IOV Network Operator, which is not deployed here: without it no VF is made"
+    hint = "keep that operator for the nodes of its SpectrumXRailPoolConfigs, and give this collection no VFs there"
     place.notice(problem, hint)
     service = section.get("xPlane")
     if isinstance(service, Mapping) and not effective_version("xplane", dict(service), {}, deployed.settings):

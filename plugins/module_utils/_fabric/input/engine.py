@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who makes the cluster side of the input: this collection (``direct``), or the operator of a chart (``helm``).
+"""Who makes the cluster objects of the input: this collection (``direct``), or the operator of a chart (``helm``).
 
 With the operator, custom resources are its input: what they ask of hosts is its work, and their fields are judged by
 the definitions of its chart as well.
@@ -41,7 +41,7 @@ _OF_RENDERING = (
 
 
 def chart_of(settings: Mapping[str, Any], values: Mapping[str, Any], namespace: str) -> dict[str, Any] | None:
-    """Return the release that is to be installed, None where this collection renders the cluster side itself.
+    """Return the release that is to be installed, None where this collection renders the cluster objects itself.
 
     ``settings`` are those of the role that are right, ``values`` the merged values of the chart. A chart on the
     controller has an absolute path.
@@ -79,7 +79,7 @@ def remark_settings(settings: Mapping[str, Any], chart: Mapping[str, Any] | None
                     name, f"has no effect with the engine {DIRECT}", f"set {VARIABLES}{ENGINE}: {HELM}, or remove it"
                 )
         return
-    hint = f"say it in {VARIABLES}helm_values or in the NicClusterPolicy: the operator makes the cluster side"
+    hint = f"say it in {VARIABLES}helm_values or in the NicClusterPolicy: the operator makes the cluster objects"
     for name in _OF_RENDERING:
         if settings.get(name) not in (None, {}, []):
             notice(name, f"has no effect with the engine {HELM}", hint)
@@ -146,7 +146,7 @@ def contested(
 def _asked(hosts: Mapping[str, Mapping[str, Any]], key: str, sources: Sequence[str], field: str) -> Iterable[Violation]:
     for host, desired in hosts.items() if sources else ():
         if desired.get(key) is not None:
-            problem = f"is work on a host that the operator would do as well: {sources[0]} has {field}"
+            problem = f"is work on a host that the operator would also do: {sources[0]} has {field}"
             yield Violation(f"host {one_line(host)}: {VARIABLES}{key}", "", problem, f"leave it out, or {field}")
 
 

@@ -82,13 +82,13 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
             place.at("nicSelector", "pfNames", index).notice(problem, hint)
     if spec.get("externallyManaged"):
         hint = "whoever makes them sets their MTU, driver and GUIDs too; rdma_fabric_interfaces can"
-        place.at("externallyManaged").notice("leaves hosts as they are: functions are only offered to pods", hint)
+        place.at("externallyManaged").notice("leaves hosts as they are: VFs are only offered to pods", hint)
     elif not spec["numVfs"]:
-        hint = "to remove functions set vfs: 0 in rdma_fabric_interfaces"
+        hint = "to remove VFs set vfs: 0 in rdma_fabric_interfaces"
         place.at("numVfs").notice("is 0: hosts are left as they are, and the ports themselves are offered", hint)
         for key in OF_PORTS:
             if spec["nicSelector"].get(key):
-                problem = "finds functions of ports, and with numVfs 0 there are none: nothing is offered"
+                problem = "finds VFs of ports, and with numVfs 0 there are none: nothing is offered"
                 hint = "select whole ports by vendor and deviceID, or by pciAddresses in sriovDevicePlugin.config"
                 place.at("nicSelector", key).notice(problem, hint)
 
@@ -119,14 +119,14 @@ def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
         problem = f"may select nodes where {one.name} offers {one.resource} too"
         other.place.at("nodeSelector").violation(problem, hint)
     elif rules.may_share(one.spec, other.spec):
-        problem = f"may select functions that {one.name} offers on the same nodes"
+        problem = f"may select VFs that {one.name} offers on the same nodes"
         other.place.at("nodeSelector").violation(problem, hint)
 
 
 def _check_ports(one: FunctionPolicy, other: FunctionPolicy) -> None:
     """Refuse functions that two resources of one plugin name: the one that comes first in it gets them, unsaid."""
     for index, text, refused in rules.shared_ports(one.spec, other.spec) if one.resource != other.resource else ():
-        problem = f"{text} has functions that {one.name} offers as {one.resource}"
+        problem = f"{text} has VFs that {one.name} offers as {one.resource}"
         hint = f"give each its own range, such as ens1f0#0-3 and ens1f0#4-7 ({one.entry['source']}, {one.name})"
         place = other.place.at("nicSelector", "pfNames", index)
         if refused:
@@ -145,8 +145,8 @@ def _check_against(policy: FunctionPolicy, owner: Policy) -> None:
             problem = f"offers {policy.resource}, which another plugin offers"
             policy.place.at("resourceName").violation(problem, hint)
         elif section == "sriovDevicePlugin":
-            problem = "may select functions that a SriovNetworkNodePolicy offers as well"
-            hint = f"keep its selectors apart from those of {policy.name}: two plugins give one function to two pods"
+            problem = "may select VFs that a SriovNetworkNodePolicy offers as well"
+            hint = f"keep its selectors apart from those of {policy.name}: two plugins give one VF to two pods"
             owner.at(section).notice(problem, hint)
 
 
@@ -163,11 +163,11 @@ def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[
             continue
         if not hosts:
             hint = "put the nodes into the inventory (group rdma_fabric)"
-            policy.place.notice("makes no functions: the inventory has no hosts", hint)
+            policy.place.notice("makes no VFs: the inventory has no hosts", hint)
             continue
         for key in policy.spec.get("nodeSelector") or {}:
             if key not in labels and key not in (*DEVICE_LABELS, SRIOV_LABEL) and not key.startswith(_KNOWN_PREFIXES):
-                problem = "is a label that no host of the inventory is known to have: no functions are made"
+                problem = "is a label that no host of the inventory is known to have: no VFs are made"
                 hint = "set it in rdma_fabric_node_labels of the hosts meant"
                 policy.place.at("nodeSelector", key).notice(problem, hint)
 

@@ -25,7 +25,7 @@ _VFS = "give its SriovNetworkNodePolicies as manifests, or the hosts' rdma_fabri
 _OTHER_OPERATORS = {
     "sriovNetworkOperator": ("the SR-IOV operator is not deployed: VFs are made on the hosts", _VFS),
     "maintenanceOperator": (
-        "the maintenance operator is not deployed: rdma.fabric.upgrade drains, reboots and gives back nodes in turn",
+        "the maintenance operator is not deployed: rdma.fabric.upgrade drains, reboots and uncordons nodes in turn",
         "install its own chart where nicConfigurationOperator, or anybody else, asks it for nodes",
     ),
 }

@@ -20,7 +20,7 @@ from .settings import NO_PROXY_READER
 LAST_WITH_SECTIONS = "v24.7.1"
 _NO_OPERATOR = "there is no operator in the cluster to set up"
 _REQUESTOR = (
-    "no maintenance operator is asked for nodes: rdma.fabric.upgrade drains, reboots and gives them back in turn, and "
+    "no maintenance operator is asked for nodes: rdma.fabric.upgrade drains, reboots and uncordons them in turn, and "
     "rdma_fabric_max_unavailable says how many are out of service at once"
 )
 _OWN_CHART = "this collection renders its own configuration of it"
@@ -161,7 +161,7 @@ CHART = Model(
             "deployCR": flag(
                 "whether a NicClusterPolicy is made of the values",
                 until=LAST_WITH_SECTIONS,
-                successor="it is honoured; later charts make no policy at all, give a NicClusterPolicy",
+                successor="it is supported; later charts make no policy at all, give a NicClusterPolicy",
             ),
             "nodeAffinity": _POLICY["nodeAffinity"],
             "tolerations": _POLICY["tolerations"],

@@ -51,7 +51,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class _Whole:
-    """All that was read; ``release`` is the chart's, None where this collection renders the cluster side."""
+    """All that was read; ``release`` is the chart's, None where this collection renders the cluster objects."""
 
     given: Input
     cluster: Policy | None

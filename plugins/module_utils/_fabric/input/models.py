@@ -168,7 +168,7 @@ _SECONDARY_NETWORK = record(
             "whereabouts",
             image_fields(("whereabouts", "whereabouts-reconciler", "whereabouts-controller")),
             until="v25.7.0",
-            successor="it is honoured here: whereabouts is deployed from it; upstream's successor is nvIpam",
+            successor="it is supported: whereabouts is deployed from it; upstream's successor is nvIpam",
         ),
     },
     since="v0.2.0",

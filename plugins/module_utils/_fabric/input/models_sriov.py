@@ -46,7 +46,7 @@ def _vlan(description: str) -> Field:
     return whole(description, minimum=0, maximum=4095)
 
 
-_LINK_STATE = text("link state of the function", choices=("auto", "enable", "disable"))
+_LINK_STATE = text("link state of the VF", choices=("auto", "enable", "disable"))
 _TRUNK = record(
     "one VLAN or a range",
     {"minID": _vlan("first VLAN"), "maxID": _vlan("last VLAN"), "id": _vlan("the VLAN")},
@@ -65,7 +65,7 @@ SRIOV_NETWORK_MODELS = {
                 "vlanQoS": whole("priority in the VLAN tag", minimum=0, maximum=7),
                 "vlanProto": text("protocol of the VLAN tag", choices=("802.1q", "802.1Q", "802.1ad", "802.1AD")),
                 "spoofChk": text("whether foreign source addresses are dropped", choices=_SWITCH),
-                "trust": text("whether the function is trusted", choices=_SWITCH),
+                "trust": text("whether the VF is trusted", choices=_SWITCH),
                 "linkState": _LINK_STATE,
                 "minTxRate": whole(f"least rate of sending, {_RATE}", minimum=0),
                 "maxTxRate": whole(f"highest rate of sending, {_RATE}", minimum=0),
@@ -84,7 +84,7 @@ SRIOV_NETWORK_MODELS = {
             "a network of VFs on Open vSwitch",
             "mac, ips",
             {
-                "bridge": text("bridge, found by the function where it is not given"),
+                "bridge": text("bridge, found by the VF where it is not given"),
                 "vlan": _vlan("VLAN of the port, 0 for none"),
                 "mtu": whole("MTU of the port in bytes, 0 for the bridge's", minimum=0, maximum=65535),
                 "trunk": series("VLANs of a trunk", _TRUNK),
@@ -115,11 +115,11 @@ _SELECTOR = record(
         "vendor": text("PCI id of the vendor", check=_check_id),
         "deviceID": text("PCI id of the card's ports", check=_check_id),
         "rootDevices": series("PCI addresses of ports", text("address", check=_check_address)),
-        "pfNames": series("interfaces of ports, each with a range of functions", text("ens1f0#0-3", check=check_port)),
+        "pfNames": series("interfaces of ports, each with a range of VFs", text("ens1f0#0-3", check=check_port)),
         "netFilter": refused(
             text("network of OpenStack or AWS that the ports of a virtual machine are on"),
             "a host does not tell which network of its platform a port is on",
-            "select the ports by pciAddresses in sriovDevicePlugin.config; by rootDevices it finds functions alone",
+            "select the ports by pciAddresses in sriovDevicePlugin.config; by rootDevices it finds VFs alone",
         ),
     },
     required=True,
@@ -133,22 +133,22 @@ NODE_POLICY = Model(
             "resourceName": text("resource, without nvidia.com/", required=True),
             "nodeSelector": label_map("labels of the nodes", required=True),
             "priority": whole("0 counts most", minimum=0, maximum=99),
-            "mtu": whole("MTU of the functions in bytes", minimum=1, maximum=65535),
-            "numVfs": whole("functions of each port; 0 offers the ports themselves", required=True, minimum=0),
+            "mtu": whole("MTU of the VFs in bytes", minimum=1, maximum=65535),
+            "numVfs": whole("VFs of each port; 0 offers the ports themselves", required=True, minimum=0),
             "nicSelector": _SELECTOR,
-            "deviceType": text("driver of the functions", choices=("netdevice", "vfio-pci")),
-            "isRdma": flag("whether pods get the RDMA device of the function"),
+            "deviceType": text("driver of the VFs", choices=("netdevice", "vfio-pci")),
+            "isRdma": flag("whether pods get the RDMA device of the VF"),
             "needVhostNet": flag("whether pods get /dev/vhost-net"),
             "linkType": text("link of the ports", choices=("eth", "ETH", "ib", "IB")),
             "eSwitchMode": text("mode of the e-switch", choices=("legacy", "switchdev")),
             "vdpaType": text("driver of the vDPA devices that pods get", choices=("virtio", "vhost")),
             "excludeTopology": flag("whether the NUMA node is kept from kubelet"),
-            "externallyManaged": flag("whether the functions are made by others, and only offered"),
+            "externallyManaged": flag("whether the VFs are made by others, and only offered"),
             "bridge": refused(
                 Field("anything", "bridge of Open vSwitch for each port"),
                 "no bridge of Open vSwitch is made on hosts",
                 "leave it out and make it there: ovs-vsctl --may-exist add-br BRIDGE -- --may-exist add-port BRIDGE "
-                "PORT; an OVSNetwork finds it by the function, or names it",
+                "PORT; an OVSNetwork finds it by the VF, or names it",
             ),
             "devlinkParams": refused(
                 Field("anything", "devlink parameters"),
@@ -251,7 +251,7 @@ OPERATOR_CONFIG = Model(
                 ),
             ),
             "configurationMode": text(
-                "who makes functions at boot",
+                "who makes VFs at boot",
                 choices=("daemon", "systemd"),
                 idle="the boot unit makes them, before kubelet starts",
             ),

@@ -18,7 +18,7 @@ from .resources import Resource
 
 SELECTOR = "configDaemonNodeSelector"
 USE_CDI = "useCDI"
-_HONOURED_NAME = "default"
+_KNOWN_NAME = "default"
 _DRA = "dynamicResourceAllocation"
 _OLD_LABELS = {"beta.kubernetes.io/os": "kubernetes.io/os", "beta.kubernetes.io/arch": "kubernetes.io/arch"}
 _SET_BY_OPERATORS = ("network.nvidia.com/operator.mofed.wait", "network.nvidia.com/operator.nic-configuration.wait")
@@ -47,15 +47,15 @@ def read_operator_config(resource: Resource) -> OperatorConfig | None:
     """Check a SriovOperatorConfig; None for one of another name, which the operator passes over as well."""
     place = resource.spec_place
     spec = OPERATOR_CONFIG.read(resource.spec, place)
-    if resource.name != _HONOURED_NAME:
-        place.notice("has no effect here", f"the operator passes over every name but {_HONOURED_NAME} as well")
+    if resource.name != _KNOWN_NAME:
+        place.notice("has no effect here", f"the operator passes over every name but {_KNOWN_NAME} as well")
         return None
     for key in spec.get(SELECTOR) or {}:
         if key in _SET_BY_OPERATORS:
             hint = "drivers and firmware are on a host before anything of its node is changed"
             place.at(SELECTOR, key).notice("has no effect here: only an operator puts it on nodes", hint)
     if (spec.get("featureGates") or {}).get(_DRA):
-        problem = "deploys no DRA driver here: functions are offered by a device plugin"
+        problem = "deploys no DRA driver here: VFs are offered by a device plugin"
         hint = "have pods ask for nvidia.com/NAME of their network, in place of a ResourceClaim"
         place.at("featureGates", _DRA).notice(problem, hint)
     return OperatorConfig(spec, place)
@@ -76,7 +76,7 @@ def _narrowed(policy: FunctionPolicy, config: OperatorConfig) -> FunctionPolicy:
     own = policy.spec.get("nodeSelector") or {}
     for key, value in config.selector.items():
         if own.get(key, value) != value:
-            problem = f"selects no node: SriovOperatorConfig {_HONOURED_NAME} asks for {key}={shown(value)}"
+            problem = f"selects no node: SriovOperatorConfig {_KNOWN_NAME} asks for {key}={shown(value)}"
             policy.place.at("nodeSelector", key).violation(
                 problem, f"drop one of them ({config.place.document.source})"
             )

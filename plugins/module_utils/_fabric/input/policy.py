@@ -264,7 +264,7 @@ def _check_selectors(one: Policy, other: Policy) -> None:
     left, right = one.spec.get("nodeSelector") or {}, other.spec.get("nodeSelector") or {}
     place = other.place.at("nodeSelector")
     if left.items() <= right.items() or right.items() <= left.items():
-        hint = f"{one.source} ({one.name}) selects them too: a node obeys one node policy at most"
+        hint = f"{one.source} ({one.name}) selects them too: a node follows one node policy at most"
         place.violation("selects nodes that another node policy selects", hint)
     elif not any(right.get(key, value) != value for key, value in left.items()):
         place.notice(f"may select nodes that {one.name} selects too", "set different values of one label")

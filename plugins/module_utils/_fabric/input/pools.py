@@ -106,7 +106,7 @@ def check_room(pools: Sequence[Pool], hosts: Mapping[str, Any]) -> None:
         parts = parts_of(pool.kind, pool.entry["spec"])
         if not parts.serve:
             hint = "a pod that asks for one does not start: leave out less"
-            pool.place.notice("hands out no address by itself: exclusions and the gateway are all that it has", hint)
+            pool.place.notice("assigns no address by itself: exclusions and the gateway are all that it has", hint)
         elif parts.empty:
             problem = f"has no address for a pod in {named(parts.empty)}, which nv-ipam gives to nodes anyway"
             pool.place.notice(problem, "have exclusions hold all of such a part, then nv-ipam passes it over")
@@ -129,7 +129,7 @@ def check_readers(pools: Sequence[Pool], namespace: str, version: str | None) ->
     """
     for pool in pools:
         if version is None:
-            hint = "add nvIpam to the NicClusterPolicy, or see to it that nv-ipam runs in the cluster"
+            hint = "add nvIpam to the NicClusterPolicy, or make sure that nv-ipam runs in the cluster"
             pool.place.notice(f"is for nv-ipam, which the input does not deploy: {pool.kind} {pool.name}", hint)
             continue
         if pool.namespace not in ("", namespace):

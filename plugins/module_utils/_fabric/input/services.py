@@ -25,7 +25,7 @@ def check(deployed: Deployed, networks: Sequence[Network], objects: Sequence[Res
     cluster = deployed.cluster
     if cluster is not None and deployed.section(FEATURES) is not None and not deployed.settings.get("nfd"):
         problem = "writes what it finds for NFD, which is not deployed here: without NFD nodes get no label of it"
-        hint = "set rdma_fabric_nfd: true, or see to it that the cluster's NFD reads features.d (its local source)"
+        hint = "set rdma_fabric_nfd: true, or make sure that the cluster's NFD reads features.d (its local source)"
         cluster.at(FEATURES).notice(problem, hint)
     telemetry = deployed.section(TELEMETRY)
     if telemetry is not None and doca_telemetry.config_map_of(telemetry):
@@ -103,7 +103,7 @@ def _name_doubled(deployed: Deployed, manager: Mapping[str, Any]) -> None:
     """Name the hosts whose functions have GUIDs that pods may get as well."""
     hosts = [host for host, desired in deployed.hosts.items() if ib_kubernetes.shared_guid(manager, _spans(desired))]
     if hosts and deployed.cluster is not None:
-        problem = f"holds GUIDs that functions have on {named(hosts, _MOST_NAMED)}: two ports may get one GUID"
+        problem = f"holds GUIDs that VFs have on {named(hosts, _MOST_NAMED)}: two ports may get one GUID"
         hint = "keep the pool apart from vf_guids in rdma_fabric_interfaces"
         deployed.cluster.at(GUIDS).at(ib_kubernetes.START).notice(problem, hint)
 

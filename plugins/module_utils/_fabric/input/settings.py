@@ -99,7 +99,7 @@ SETTINGS = Model(
         "settings",
         {
             "namespace": text("namespace of the fabric's objects", check=or_empty(dns_label)),
-            ENGINE: text("who makes the cluster side", choices=(DIRECT, HELM)),
+            ENGINE: text("who makes the cluster objects", choices=(DIRECT, HELM)),
             "helm_chart": text("name, path or address of the chart", check=_of_command_line),
             "helm_chart_repository": text("URL of the chart's repository", check=_web_address),
             "helm_chart_version": text("release of the chart", check=_chart_version),

@@ -28,7 +28,7 @@ class _Range(NamedTuple):
 
 
 def has_ranges(spec: Object) -> bool:
-    """Return whether a valid FabricSpec hands out addresses."""
+    """Return whether a valid FabricSpec assigns addresses."""
     return any(True for _range in _ranges(spec))
 
 

@@ -65,7 +65,7 @@ _CONTAINERS = {
 
 
 def review(spec: Object) -> list[Violation]:
-    """Return everything that is wrong with the cluster side of a FabricSpec; with violations nothing is rendered."""
+    """Return everything that is wrong with the cluster objects of a FabricSpec; with violations nothing is rendered."""
     found: list[Violation] = []
     policies = [("NicClusterPolicy", spec["cluster_policy"])] if spec.get("cluster_policy") else []
     policies += [("NicNodePolicy", policy) for policy in spec.get("node_policies") or []]

@@ -107,7 +107,7 @@ class Rollout:
         }
 
     def near_the_control_plane(self) -> Object:
-        """Return the node affinity of a Deployment: it prefers the control plane, and obeys the policy."""
+        """Return the node affinity of a Deployment: it prefers the control plane, and follows the policy."""
         prefer = [
             {"preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [""]}]}, "weight": 1}
             for key in _CONTROL_PLANE

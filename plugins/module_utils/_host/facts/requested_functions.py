@@ -209,7 +209,7 @@ def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]
     for what, values in settings.items():
         if len(set(values)) > 1:
             sources = " and ".join(group.source for group in port.groups)
-            problem = f"ask for functions of one port with different {what}, which is not supported yet"
+            problem = f"ask for VFs of one port with different {what}, which is not supported yet"
             violations.append(Violation(sources, called, problem, f"give them the same {what}, or different ports"))
     layer = first["link_layer"]
     if layer and nic["link_layer"] and layer != nic["link_layer"]:

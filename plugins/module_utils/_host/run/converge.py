@@ -182,7 +182,7 @@ def _apply(
 ) -> Outcome:
     now = before_turn(seen.plan) if run.defers_reload else seen.plan
     if not any(map(is_executable, now["steps"])):
-        idle = Execution(failure=None if seen.stays else _keep_word(machine, clock, seen, desired, run))
+        idle = Execution(failure=None if seen.stays else _save_state(machine, clock, seen, desired, run))
         return applied_result(seen.spec, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
     execution = _keep_driver(machine, clock, seen, now, run) or _execute(machine, clock, seen, now, watch)
     after = assess(machine, desired, run, address, has_run=True)
@@ -193,7 +193,7 @@ def _apply(
         execution = _continued(execution, _execute(machine, clock, after, left, watch))
         after = assess(machine, desired, run, address, has_run=True)
     if execution.failure is None:
-        execution.failure = _keep_word(machine, clock, after, desired, run, changed=True)
+        execution.failure = _save_state(machine, clock, after, desired, run, changed=True)
     return applied_result(after.spec, after.facts, seen.plan, after.plan, execution=execution, run=run)
 
 
@@ -251,7 +251,7 @@ def _keep_history(machine: Machine, clock: Clock, now: reached.History, wanted: 
     return _put(machine, clock, reached.PATH, reached.text_of(wanted) if wanted else None)
 
 
-def _keep_word(
+def _save_state(
     machine: Machine, clock: Clock, seen: Assessment, desired: HostSpec, run: Run, *, changed: bool = False
 ) -> Failure | None:
     """Write the state that the next run needs after a complete run; ``changed``: the run changed something."""

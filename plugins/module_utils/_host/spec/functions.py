@@ -126,7 +126,7 @@ def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]
             here = place.at("vf_settings").at("mac").at(number)
             first = seen.setdefault(mac, here.path)
             if first != here.path:
-                here.violation(f"{shown(mac)} is given by {first} already", "each function needs its own address")
+                here.violation(f"{shown(mac)} is given by {first} already", "each VF needs its own address")
 
 
 def check_settings(place: Place, settings: VfSettings | None, mode: str | None) -> None:
@@ -143,7 +143,7 @@ def check_settings(place: Place, settings: VfSettings | None, mode: str | None) 
 def check_driver(place: Place, driver: str | None, mtu: int | None) -> None:
     """Note an MTU of functions that have no interface on this host, and so no MTU."""
     if driver == VFIO and mtu is not None:
-        place.violation("has no effect with vf_driver vfio-pci: such functions have no interface here", "leave it out")
+        place.violation("has no effect with vf_driver vfio-pci: such VFs have no interface here", "leave it out")
 
 
 def function_request(place: Place, value: object) -> FunctionRequest | None:
@@ -192,7 +192,7 @@ def vf_guids(place: Place, value: object, count: int | None) -> VfGuids | None:
         return None
     if guids is not None and count is not None and size_of(guids) < count:
         place.violation(
-            f"holds {size_of(guids)} GUIDs for {count} functions", "add GUIDs, make the range longer or lower vfs"
+            f"holds {size_of(guids)} GUIDs for {count} VFs", "add GUIDs, make the range longer or lower vfs"
         )
     return guids
 
@@ -217,7 +217,7 @@ def no_shared_guids(places: list[Place], wanted: Sequence[VfGuids | None]) -> No
     owned = [(span, index) for index, guids in enumerate(wanted) for span in spans_of(guids)]
     for first, later, guid in doubled(owned):
         places[later].at("vf_guids").violation(
-            f"gives {guid_text(guid)}, which {places[first].path} gives already", "each function needs its own GUID"
+            f"gives {guid_text(guid)}, which {places[first].path} gives already", "each VF needs its own GUID"
         )
 
 
@@ -254,7 +254,7 @@ def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Vio
         if first == later:
             continue
         source = f"host {one_line(later)}: rdma_fabric_interfaces"
-        problem = f"gives {guid_text(guid)}, which host {one_line(first)} gives to functions of its own"
+        problem = f"gives {guid_text(guid)}, which host {one_line(first)} gives to VFs of its own"
         found.setdefault(later, []).append(Violation(source, f"[{index}].vf_guids", problem, _HINT))
     return found
 
@@ -264,8 +264,7 @@ def _mac(place: Place, value: object, count: int | None) -> str | dict[str, str]
         return None if value is None else DETERMINISTIC
     if not isinstance(value, Mapping):
         place.violation(
-            f"is {kind_of(value)} ({shown(value)}), {DETERMINISTIC} or a mapping of function numbers to addresses "
-            "is needed"
+            f"is {kind_of(value)} ({shown(value)}), {DETERMINISTIC} or a mapping of VF numbers to addresses is needed"
         )
         return None
     macs: dict[str, str] = {}
@@ -286,13 +285,11 @@ def _function_number(place: Place, key: object, count: int | None) -> str | None
     """Return the function's number as text: JSON has no other keys."""
     text = str(key) if isinstance(key, (int, str)) and not isinstance(key, bool) else ""
     if not (text.isascii() and text.isdecimal() and len(text) <= 5) or text != str(int(text)):
-        place.violation(f"has the key {shown(key)}; keys are numbers of functions, from 0")
+        place.violation(f"has the key {shown(key)}; keys are numbers of VFs, from 0")
         return None
     if count is not None and int(text) >= count:
         place.at(text).violation(
-            f"is not a function: vfs is {count}, so they are numbered 0 to {count - 1}"
-            if count
-            else "is not a function: vfs is 0"
+            f"is not a VF: vfs is {count}, so they are numbered 0 to {count - 1}" if count else "is not a VF: vfs is 0"
         )
         return None
     return text
@@ -312,7 +309,7 @@ def _port_request(place: Place, value: object) -> PortRequest:
     given = list_of(place.at("range"), port.get("range"), "functions")
     ends = [_amount(place.at("range").at(n), end) for n, end in enumerate(given)]
     if ends and (len(ends) != 2 or None in ends):
-        place.at("range").violation("is not a range: the first and the last function are needed")
+        place.at("range").violation("is not a range: the first and the last VF are needed")
     name = text_of(place.at("name"), port.get("name"), "an interface name")
     return {"name": name, "range": [end for end in ends if end is not None] or None}
 
@@ -345,7 +342,7 @@ def _list(place: Place, value: list[object]) -> list[str]:
         if number is None:
             continue
         if guid_text(number) in guids:
-            place.at(index).violation(f"{guid_text(number)} is listed twice", "each function needs its own GUID")
+            place.at(index).violation(f"{guid_text(number)} is listed twice", "each VF needs its own GUID")
         guids.append(guid_text(number))
     return guids
 
@@ -359,7 +356,7 @@ def _problem(text: str) -> str:
     number = guid_number(text)
     if number is None:
         return "is not a GUID: eight octets such as 02:11:22:33:44:55:66:77 are needed"
-    return "is not a GUID that a function can have" if number in (0, _LARGEST) else ""
+    return "is not a GUID that a VF can have" if number in (0, _LARGEST) else ""
 
 
 _REQUEST: Readers = {

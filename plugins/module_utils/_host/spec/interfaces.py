@@ -111,8 +111,8 @@ def _prefix_problem(prefix: str) -> str:
     if problem:
         return problem
     if len(prefix) > _LONGEST_PREFIX:
-        return f"is longer than {_LONGEST_PREFIX} characters, which leaves no room for numbers of functions"
-    return "ends with a digit, so it would run into numbers of functions" if prefix[-1].isdigit() else ""
+        return f"is longer than {_LONGEST_PREFIX} characters, which leaves no room for numbers of VFs"
+    return "ends with a digit, so it would run into numbers of VFs" if prefix[-1].isdigit() else ""
 
 
 def queues(place: Place, value: object) -> Queues | None:

@@ -71,7 +71,7 @@ def new_name_problem(name: str) -> str:
         return problem
     for prefix in _KERNEL_PREFIXES:
         if name.startswith(prefix):
-            return f"starts with {prefix}, a prefix under which kernel and udev hand out names while the host boots"
+            return f"starts with {prefix}, a prefix under which kernel and udev assign names while the host boots"
     return ""
 
 

@@ -125,7 +125,7 @@ class Lease:
         raise self._lost(found)
 
     def release(self) -> str:
-        """Give the Lease back; return what is to be said of one that can't be given back: it ends by itself."""
+        """Release the Lease; return what is to be said of one that can't be released: it ends by itself."""
         live, self._live = self._live, None
         if live is None:
             return ""
@@ -139,7 +139,7 @@ class Lease:
             if fault.fault is Fault.NOT_FOUND:
                 # The deletion came through without its answer.
                 return ""
-            return f"{self.key} could not be given back, it ends after {DURATION:g} s: {fault.message}"
+            return f"{self.key} could not be released, it ends after {DURATION:g} s: {fault.message}"
         return ""
 
     def _created(self) -> Json | None:

@@ -9,18 +9,18 @@ from typing import Any, Mapping
 
 from ..api.answers import checked_object
 from ..api.errors import ApiFault, Fault
-from ..api.following import Following
 from ..api.kinds import Resource, collection_path, object_path
 from ..api.transport import Connection
+from ..api.watch import Watch
 from ..objects.objects import Json, Key
 
 _API_VERSION = "coordination.k8s.io/v1"
 _LEASES = Resource("leases", True)
 
 
-def leases_of(connection: Connection, namespace: str, selector: str) -> Following:
+def leases_of(connection: Connection, namespace: str, selector: str) -> Watch:
     """Return what reads and follows the Leases of a namespace that a label selector takes."""
-    return Following(connection, Key(_API_VERSION, "Lease", namespace, ""), _LEASES, {"labelSelector": selector})
+    return Watch(connection, Key(_API_VERSION, "Lease", namespace, ""), _LEASES, {"labelSelector": selector})
 
 
 def write_lease(connection: Connection, lease: Mapping[str, Any]) -> Json | None:

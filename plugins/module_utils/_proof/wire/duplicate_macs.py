@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 NEXT_STEP = (
     "udev makes the addresses of VFs from the machine ID, which cloned hosts share: give each its own "
-    "(empty /etc/machine-id, then systemd-machine-id-setup), or set the addresses of the functions"
+    "(empty /etc/machine-id, then systemd-machine-id-setup), or set the addresses of the VFs"
 )
 
 

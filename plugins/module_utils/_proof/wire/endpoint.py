@@ -224,7 +224,7 @@ def _attached(interface: str, address: str) -> Attached | Problem:
     except ValueError:
         return {
             "problem": f"the network status holds {address[:60]!r}, which is not an address",
-            "cause": "the ipam program of the network answered nonsense",
+            "cause": "the ipam program of the network gave an invalid answer",
             "next_step": "look at the CNI log of the node",
         }
 

@@ -180,7 +180,7 @@ _KNOWN = (
     ),
     (
         r"UnexpectedAdmissionError|Allocate failed|device plugin.{0,60}(?:unhealthy|failed)",
-        "the device plugin refused to hand out a device",
+        "the device plugin refused to assign a device",
         "look at the log of the device plugin on the node",
     ),
     (

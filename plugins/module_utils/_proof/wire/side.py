@@ -100,7 +100,7 @@ def examine(
 
 
 def ends_of(source: Side, target: Side) -> outputs.Ends:
-    """Return what is known about the way between two sides: the slower rate, the narrower PCIe link, emulation."""
+    """Return what is known about the path between two sides: the slower rate, the narrower PCIe link, emulation."""
     rates = [
         rate
         for side in (source, target)

@@ -132,7 +132,7 @@ def test_an_address_that_reads_back_as_another_is_told_with_port_and_function(mo
 
     monkeypatch.setattr(kernel, "run", forgetful)
     problems = started(kernel)["problems"]
-    assert any(PF in line and f"function 1: mac is 02:00:00:00:00:99, not {MACS['1']}" in line for line in problems)
+    assert any(PF in line and f"VF 1: mac is 02:00:00:00:00:99, not {MACS['1']}" in line for line in problems)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changing the driver of a host for real, as far as the in-memory kernel goes: packages, disk, reload, network."""
+"""Changing the driver of a host for real, as far as the simulated kernel goes: packages, disk, reload, network."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_its_turn_does_the_rest() -> None:
 
 
 def test_what_the_driver_forgets_is_set_again_by_the_run_that_reloads_it() -> None:
-    """It held before, so that nothing of it is planned: a host would be given back without it."""
+    """It held before, so that nothing of it is planned: a host would be uncordoned without it."""
     kernel = with_queues()
     assert queues.numbers(kernel, PORTS[0]) == {**queues.USUAL, "rx": 8192}
     shown = run_with_queues(kernel, check=True)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""E-switches of mlx5 in the in-memory kernel: read, switched with functions, refused, disturbed, brought back."""
+"""E-switches of mlx5 in the simulated kernel: read, switched with functions, refused, disturbed, brought back."""
 
 from __future__ import annotations
 
@@ -489,12 +489,12 @@ def test_each_error_of_the_driver_has_its_cause_and_next_step(code: str, says: s
     kernel.disturb(number, code)
     outcome = applied(kernel, wish(vfs=1, eswitch_mode="switchdev"))
     assert outcome["failed"] and says in outcome["msg"] and "next: " in outcome["msg"], outcome["msg"]
-    assert (mode(kernel), drivers(kernel)) == ("legacy", ["mlx5_core"]), "the function has its driver again"
+    assert (mode(kernel), drivers(kernel)) == ("legacy", ["mlx5_core"]), "the VF has its driver again"
 
 
 SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "another steering": ({"vfs": 1}, {"vfs": 1, "eswitch_mode": "switchdev", "flow_steering_mode": "hmfs"}),
-    "new functions": ({}, {"vfs": 1, "eswitch_mode": "switchdev"}),
+    "new VFs": ({}, {"vfs": 1, "eswitch_mode": "switchdev"}),
     "another number": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 2, "eswitch_mode": "switchdev"}),
     "back to legacy": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 1, "eswitch_mode": "legacy"}),
     "back to legacy with settings of it": (

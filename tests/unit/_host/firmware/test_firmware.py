@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Firmware values in the in-memory kernel: set for the next boot, waited for, given up after a reboot, brought back."""
+"""Firmware values in the simulated kernel: set for the next boot, waited for, given up after a reboot, brought back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of firmware in the in-memory kernel: compared, saved, burned, waited for; what is refused and why."""
+"""Images of firmware in the simulated kernel: compared, saved, burned, waited for; what is refused and why."""
 
 from __future__ import annotations
 

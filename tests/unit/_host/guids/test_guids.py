@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GUIDs of InfiniBand functions in the in-memory kernel: made, kept, taken by devices, disturbed, refused."""
+"""GUIDs of InfiniBand functions in the simulated kernel: made, kept, taken by devices, disturbed, refused."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class TestRefusals:
     def test_more_functions_than_guids(self) -> None:
         kernel = with_functions(3)
         two = {**RANGE, "last": f"{RANGE['first'][:-1]}1"}
-        assert "holds 2 GUIDs for 3 functions" in self.detail(kernel, vf_guids=two)
+        assert "holds 2 GUIDs for 3 VFs" in self.detail(kernel, vf_guids=two)
 
     def test_the_guid_of_another_device_of_the_host(self) -> None:
         assert f"{PORT_GUID} is the GUID of {PF} already" in self.detail(host(), vfs=1, vf_guids=[PORT_GUID])
@@ -203,7 +203,7 @@ def test_each_error_of_the_driver_has_its_cause_and_next_step(code: str, says: s
     outcome = applied(kernel, wish(vfs=1, vf_guids=RANGE))
     assert outcome["failed"] and says in outcome["msg"] and "next: " in outcome["msg"], outcome["msg"]
     kernel.sleep(5)
-    assert vfs.driver_of(kernel, kernel.link(f"{vfs.PCI}/{PF}/virtfn0")[3:]), "the function has its driver again"
+    assert vfs.driver_of(kernel, kernel.link(f"{vfs.PCI}/{PF}/virtfn0")[3:]), "the VF has its driver again"
 
 
 def test_a_device_that_does_not_take_its_guid_fails_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,8 +214,8 @@ def test_a_device_that_does_not_take_its_guid_fails_the_step(monkeypatch: pytest
 
 
 SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "new functions": ({}, {"vfs": 2, "vf_guids": RANGE}),
-    "functions without": ({"vfs": 1}, {"vfs": 1, "vf_guids": "deterministic"}),
+    "new VFs": ({}, {"vfs": 2, "vf_guids": RANGE}),
+    "VFs without": ({"vfs": 1}, {"vfs": 1, "vf_guids": "deterministic"}),
 }
 
 
@@ -268,15 +268,15 @@ def violations_of(*entries: dict[str, Any]) -> list[str]:
         ("random", "deterministic, a list of GUIDs"),
         (7, "deterministic, a list of GUIDs"),
         (["02:00"], "is not a GUID: eight octets"),
-        (["00:00:00:00:00:00:00:00"], "is not a GUID that a function can have"),
-        (["ff:ff:ff:ff:ff:ff:ff:ff"], "is not a GUID that a function can have"),
+        (["00:00:00:00:00:00:00:00"], "is not a GUID that a VF can have"),
+        (["ff:ff:ff:ff:ff:ff:ff:ff"], "is not a GUID that a VF can have"),
         ([1_000_000], "a GUID is needed"),
         (["02:00:00:00:00:00:00:01", "0x0200000000000001"], "is listed twice"),
         ({"first": "02:00:00:00:00:00:00:01"}, "a GUID is needed"),
         ({"first": "02:00:00:00:00:00:00:02", "last": "02:00:00:00:00:00:00:01"}, "is below first"),
         ({**RANGE, "end": "x"}, "is not a known key"),
-        (["02:00:00:00:00:00:00:01"], "holds 1 GUIDs for 2 functions"),
-        ({"first": RANGE["first"], "last": RANGE["first"]}, "holds 1 GUIDs for 2 functions"),
+        (["02:00:00:00:00:00:00:01"], "holds 1 GUIDs for 2 VFs"),
+        ({"first": RANGE["first"], "last": RANGE["first"]}, "holds 1 GUIDs for 2 VFs"),
         (["02:00:00:00:00:00:00:01\\n"], "is not a GUID"),
     ],
 )

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A recorded host as real files below a directory, and the machine that changes them. Only tests use it.
 
-``run_module`` runs the module rdma_host on such a tree: the real module, with its own writes. The in-memory kernel
+``run_module`` runs the module rdma_host on such a tree: the real module, with its own writes. The simulated kernel
 stands in for the programs, and does what a kernel does once an attribute is written. It is another process, as a kernel
 is nobody's child that ends with it: what it does is never seen half done, and no system call of it is one of the
 module's.
@@ -62,7 +62,7 @@ def put_down(kernel: Kernel, root: Path, commands: dict[str, Any]) -> None:
 def contents(root: Path) -> dict[str, str | bytes]:
     """Return every file and link below ``root``, to compare: the content or the target by path.
 
-    ``/run`` is left out: it is where programs of the in-memory kernel keep what real ones have in memory.
+    ``/run`` is left out: it is where programs of the simulated kernel keep what real ones have in memory.
     """
     found: dict[str, str | bytes] = {}
     for name, directories, files in os.walk(root):
@@ -77,7 +77,7 @@ def contents(root: Path) -> dict[str, str | bytes]:
 
 
 def kernel_of(root: Path) -> Kernel:
-    """Return the in-memory kernel in the state that the tree is in."""
+    """Return the simulated kernel in the state that the tree is in."""
     kernel = Kernel({"commands": json.loads((root.parent / COMMANDS).read_text())})
     for name, directories, files in os.walk(root):
         place = f"/{Path(name).relative_to(root)}" if name != str(root) else ""
@@ -92,7 +92,7 @@ def kernel_of(root: Path) -> Kernel:
 
 
 class StandIn:
-    """The process that the in-memory kernel is in: it answers until the other end of its connection is closed."""
+    """The process that the simulated kernel is in: it answers until the other end of its connection is closed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the in-memory kernel reacts: each module of this package that has reactions declares them with these decorators.
+"""How the simulated kernel reacts: each module of this package that has reactions declares them with these decorators.
 
 A reaction to a written attribute gets the kernel, the match of the attribute's real path and the text. It raises
 ``HostError(code, path)`` as the kernel would, or changes ``kernel.tree``. An attribute without a reaction keeps what

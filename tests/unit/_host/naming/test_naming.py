@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of interfaces and RDMA devices in the in-memory kernel: now, at boot, exchanged, disturbed at every write."""
+"""Names of interfaces and RDMA devices in the simulated kernel: now, at boot, exchanged, disturbed at every write."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of representors in the in-memory kernel: got when made, got later, exchanged, disturbed, given back."""
+"""Names of representors in the simulated kernel: got when made, got later, exchanged, disturbed, given back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Peer memory: plans from literal facts; on the in-memory kernel load, keep, replace, remove, and all disturbances."""
+"""Peer memory: plans from literal facts; on the simulated kernel load, keep, replace, remove, and all disturbances."""
 
 from __future__ import annotations
 

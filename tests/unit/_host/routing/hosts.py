@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host with one port for routes and rules, what is asked of it, and runs over it in the in-memory kernel."""
+"""A host with one port for routes and rules, what is asked of it, and runs over it in the simulated kernel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Routes and rules in the in-memory kernel: set, changed, removed, disturbed, brought back."""
+"""Routes and rules in the simulated kernel: set, changed, removed, disturbed, brought back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Functions bound to vfio-pci in the in-memory kernel: given away, taken back, held by programs, refused, disturbed."""
+"""Functions bound to vfio-pci in the simulated kernel: given away, taken back, held by programs, refused, disturbed."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_functions_that_their_driver_does_not_take_fail_the_step_and_get_the_for
 
     monkeypatch.setattr(vfs, "bind", bind)
     outcome = applied(kernel, wish(ALLOWED, **entry))
-    assert outcome["failed"] and "function 0 is bound to no driver, function 1 is bound to no driver" in outcome["msg"]
+    assert outcome["failed"] and "VF 0 is bound to no driver, VF 1 is bound to no driver" in outcome["msg"]
     assert drivers(kernel) == [former] * 2
 
 
@@ -350,7 +350,7 @@ def test_a_rebooted_host_gives_them_away_again() -> None:
         ({"vf_driver": "vfio"}, "did you mean vfio-pci?"),
         ({"vf_driver": False}, "netdevice or vfio-pci"),
         ({"vf_driver": {}}, "netdevice or vfio-pci"),
-        ({"vf_driver": "vfio-pci", "vf_mtu": 1500}, "such functions have no interface here"),
+        ({"vf_driver": "vfio-pci", "vf_mtu": 1500}, "such VFs have no interface here"),
     ],
 )
 def test_bad_wishes_are_told_before_anything_is_touched(entry: dict[str, Any], says: str) -> None:

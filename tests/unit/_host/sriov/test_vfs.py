@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""VFs of igb and mlx5 in the in-memory kernel: made, removed, set up, disturbed at every write."""
+"""VFs of igb and mlx5 in the simulated kernel: made, removed, set up, disturbed at every write."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class TestSettings:
         assert not outcome.get("failed"), outcome["msg"]
         name = functions(kernel)[VF1]
         assert kernel.read(f"/sys/class/net/{name}/address") == "02:aa:00:00:00:01\n"
-        assert not any(VF0 in line for line in igb.what_changed(kernel)), "the other function is left alone"
+        assert not any(VF0 in line for line in igb.what_changed(kernel)), "the other VF is left alone"
 
     @pytest.mark.parametrize("wanted", [{"trust": True}, {"mac": {"0": "02:aa:00:00:00:00"}}])
     def test_a_function_in_a_pod_keeps_nobody_waiting(self, wanted: dict[str, Any]) -> None:
@@ -332,7 +332,7 @@ class TestSettings:
         kernel.disturb(next(number for number, line in enumerate(lines) if line.startswith("ip link set")), "EIO")
         assert applied(kernel, wish(entry))["failed"]
         kernel.sleep(5)
-        assert all(functions(kernel).values()), "the step left a function without its driver"
+        assert all(functions(kernel).values()), "the step left a VF without its driver"
 
     def test_a_setting_that_the_driver_lacks_is_told(self) -> None:
         kernel = booted()

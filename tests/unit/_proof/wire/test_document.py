@@ -135,7 +135,7 @@ def test_without_a_proof_the_report_says_that_nothing_was_sent() -> None:
     report = report_of(None)
     assert report["validation"] is None
     assert report["summary"]["pairs"] is None
-    assert "Wire proof" not in render_page(report)
+    assert "Fabric test" not in render_page(report)
 
 
 def test_outputs_are_kept_of_failed_tests_only() -> None:

@@ -54,7 +54,7 @@ NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugi
         (NO_CNI + "error waiting for pod: context deadline exceeded", "could not ask the API server"),
         (NO_CNI + "Unauthorized", "token"),
         (NO_CNI + "netlink receive: operation not permitted", "could not be set up"),
-        ("UnexpectedAdmissionError: Allocate failed due to rpc error", "refused to hand out"),
+        ("UnexpectedAdmissionError: Allocate failed due to rpc error", "refused to assign"),
         ("the pod has ended (Failed): DeadlineExceeded", "ended from outside"),
         ("the pod was deleted", "it was deleted"),
         ("CreateContainerError: context deadline exceeded", "could not start"),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """nv-ipam, the vendor's address management of secondary networks.
 
-A controller gives each node its part of every pool; a daemon on each node hands out addresses of these parts to the CNI
+A controller gives each node its part of every pool; a daemon on each node assigns addresses of these parts to the CNI
 program, which it installs. Facts: ``manifests/state-nv-ipam-cni`` of the Network Operator, whose arguments for nv-ipam
 are the same since v24.1.0. The webhook's certificate is cert-manager's work, or OpenShift's own, as it is upstream.
 Releases before v0.1.0 are :mod:`nv_ipam_config`'s.

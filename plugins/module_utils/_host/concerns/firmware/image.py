@@ -107,7 +107,7 @@ def _problem(context: Context, card: ImageCard) -> str:
     """Return why the card's image can't be compared; empty if it can."""
     nic = card.interfaces[0].nic
     if card.disagree:
-        return "its functions share one flash, and their entries ask for different images"
+        return "its PCI functions share one flash, and their entries ask for different images"
     if nic is not None and is_bare_half(nic):
         return (
             "it has neither an interface nor an RDMA device, as the second half of a Socket Direct card, so nothing "
@@ -205,7 +205,7 @@ def _burn(context: Context, card: ImageCard) -> Step:
         undo=former,
         when=BOOT,
         **context.consent(_CONSENT),
-        detail="takes effect when the card is reset, with a reboot or a power cycle; all of its functions share it",
+        detail="takes effect when the card is reset, with a reboot or a power cycle; all of its PCI functions share it",
     )
 
 

@@ -70,7 +70,7 @@ def unused(context: Context, interface: Interface) -> list[str]:
         return []
     target = context.target_of(interface)
     if is_guest_function(nic):
-        bind = f"driverctl set-override {nic['address']} {VFIO} binds the function itself"
+        bind = f"driverctl set-override {nic['address']} {VFIO} binds the VF itself"
         return [f"{target}: vf_driver has no effect, as it is a VF in a guest; next: {bind}"]
     if context.actual.vf_addresses(nic):
         return []
@@ -118,10 +118,10 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
         key,
         **wording,
         interrupts=f"whatever uses {numbered(busy)}, whose driver changes" if busy else NOTHING,
-        undo="removing the functions ends it" if created else "bind the former drivers",
+        undo="removing the VFs ends it" if created else "bind the former drivers",
         when=NOW,
         **context.consent("vf_reset", needed=bool(busy)),
-        detail="loads vfio-pci, sets driver_override and binds the functions again" if wanted == VFIO else "",
+        detail="loads vfio-pci, sets driver_override and binds the VFs again" if wanted == VFIO else "",
         refusal=_refusal(context, interface, wrong, wanted, created),
     )
 

@@ -57,7 +57,7 @@ ERRORS = MappingProxyType(
             "update both, put the card in NIC mode, or leave eswitch_mode out"
         ),
         "EINVAL": (
-            "the driver does not take the mode now: a function was not ready, is still bound, or the port's bond is "
+            "the driver does not take the mode now: a VF was not ready, is still bound, or the port's bond is "
             "offloaded; next: read the kernel's log (dmesg: mlx5_core), and run again"
         ),
         "EBUSY": (
@@ -66,7 +66,7 @@ ERRORS = MappingProxyType(
         ),
         "EPERM": (
             "the host is not allowed to, as with a BlueField that restricts its host, and with Socket Direct, whose "
-            "functions share one interface; next: change the mode on the card's Arm side, or leave eswitch_mode out"
+            "VFs share one interface; next: change the mode on the card's Arm side, or leave eswitch_mode out"
         ),
         "ENOMEM": (
             "the firmware has no resources for the representors; next: lower vfs, read the kernel's log (dmesg), and "
@@ -273,9 +273,9 @@ def _interrupted(context: Context, interface: Interface, existing: int) -> str:
 
 
 def _detail(count: int, wanted: str) -> str:
-    made = "; each function gets a representor" if count and wanted == SWITCHDEV else ""
-    noun = "driver of its function" if count == 1 else f"drivers of its {count} functions"
-    return (f"unbinds the {noun}, sets the mode and binds them again" if count else "it has no functions") + made
+    made = "; each VF gets a representor" if count and wanted == SWITCHDEV else ""
+    noun = "driver of its VF" if count == 1 else f"drivers of its {count} VFs"
+    return (f"unbinds the {noun}, sets the mode and binds them again" if count else "it has no VFs") + made
 
 
 def work(context: Context, step: Step) -> Work:

@@ -46,11 +46,11 @@ ERRORS = MappingProxyType(
             "with the requested one (LINK_TYPE_P1 of the firmware), or load ib_ipoib and mlx5_ib"
         ),
         "EINVAL": (
-            "the driver does not know the function, or the GUID is none that it takes; next: compare vfs and vf_guids "
+            "the driver does not know the VF, or the GUID is none that it takes; next: compare vfs and vf_guids "
             "with ip link show, and run again"
         ),
         "EIO": FIRMWARE_FAILED,
-        "EBUSY": "the function is in use; next: end that (rdma resource show), and run again",
+        "EBUSY": "the VF is in use; next: end that (rdma resource show), and run again",
     }
 )
 
@@ -85,10 +85,10 @@ def _steps(context: Context, interface: Interface, count: int, created: bool) ->
             interface.key,
             **_wording(context, interface, changes),
             interrupts=f"traffic on {numbered(busy)}, whose driver is bound again" if busy else NOTHING,
-            undo="removing the functions ends it" if created else "set the former GUIDs",
+            undo="removing the VFs ends it" if created else "set the former GUIDs",
             when=NOW,
             **context.consent("vf_reset", needed=bool(busy)),
-            detail="ports of functions come up when the subnet manager allows virtual ports (OpenSM: virt_enabled 2)",
+            detail="ports of VFs come up when the subnet manager allows virtual ports (OpenSM: virt_enabled 2)",
             refusal=refusal,
         )
     ]
@@ -125,7 +125,7 @@ def _refusal(context: Context, interface: Interface, guids: list[str | None], ch
     if nic is None or nic["function"] != "pf":
         return "it is not a PF"
     if nic["link_layer"] != "InfiniBand":
-        return "it is not an InfiniBand port: functions of an Ethernet port have addresses (mac of vf_settings)"
+        return "it is not an InfiniBand port: VFs of an Ethernet port have addresses (mac of vf_settings)"
     refusal = arm_side_refusal(context.actual, nic) or _guids_problem(context, interface, guids)
     refusal = refusal or context.uplink_refusal(nic, interface.netdev)
     again = {number for number, change in changes.items() if GUID in change}
@@ -136,8 +136,8 @@ def _guids_problem(context: Context, interface: Interface, guids: list[str | Non
     if None in guids:
         wanted = interface.wanted["vf_guids"] or []
         if wanted == DETERMINISTIC:
-            return "the GUID of the port is not known, from which those of its functions are made"
-        return f"vf_guids holds {size_of(wanted)} GUIDs for {len(guids)} functions: add GUIDs, or lower vfs"
+            return "the GUID of the port is not known, from which those of its VFs are made"
+        return f"vf_guids holds {size_of(wanted)} GUIDs for {len(guids)} VFs: add GUIDs, or lower vfs"
     read = context.actual.facts["guids"].get(interface.key)
     if interface.netdev is None and (read is None or read["files"] is None):
         return "it has no network interface, through which the driver takes GUIDs: load ib_ipoib"
@@ -150,7 +150,7 @@ def _taken_elsewhere(context: Context, interface: Interface, guids: list[str | N
     for nic in context.actual.nics.values():
         guid = device_guid(context.actual, nic)
         if nic["address"] not in own and guid in guids:
-            return f"{guid} is the GUID of {nic['address']} already; give each function its own"
+            return f"{guid} is the GUID of {nic['address']} already; give each VF its own"
     return ""
 
 
@@ -237,7 +237,7 @@ def _wait_for_devices(address: str, wanted: Mapping[int, str]) -> WaitFor:
     def condition(host: Host) -> bool:
         return all(_taken(host, f"{PCI}/{address}/virtfn{number}", guid) for number, guid in wanted.items())
 
-    return WaitFor(f"the GUIDs of the RDMA devices of the functions of {address}", condition, _DEVICES_SECONDS)
+    return WaitFor(f"the GUIDs of the RDMA devices of the VFs of {address}", condition, _DEVICES_SECONDS)
 
 
 def _taken(host: Host, function: str, guid: str) -> bool:
@@ -260,7 +260,7 @@ def _problem(host: Host, interface: Interface, files: str | None, wanted: Mappin
         told = {key: value for key, value in _settings(change).items() if now.get(key) is not None or key == LINK_STATE}
         wrong = [f"{key} is {now.get(key)}, not {value}" for key, value in told.items() if now.get(key) != value]
         wrong = wrong or _device_problem(host, interface.key, int(text), change)
-        problems += [f"function {text}: {', '.join(wrong)}"] if wrong else []
+        problems += [f"VF {text}: {', '.join(wrong)}"] if wrong else []
     return "; ".join(problems)
 
 

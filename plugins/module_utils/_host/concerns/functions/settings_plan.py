@@ -63,7 +63,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
         changes = {number: settings for number, settings in changes.items() if number not in away}
         notices.append(
             f"{context.target_of(interface)}: {numbered(sorted(away))} keeps other vf_settings, which whoever "
-            f"has it may have set ({'; '.join(away.values())}); a run after it is given back sets those of this entry"
+            f"has it may have set ({'; '.join(away.values())}); a run after its release sets those of this entry"
         )
     if not changes and not _needs_mac(interface):
         return [], notices
@@ -158,7 +158,7 @@ def representors_in_use(actual: HostState, interface: Interface) -> str:
         netdev for netdev in actual.netdevs.values() if netdev["pci"] == address and netdev["kind"] == "representor"
     ]
     used = [f"{netdev['name']} in {netdev['master']}" for netdev in found if netdev["master"]]
-    return f"representors of its functions are in use ({', '.join(used)})" if used else ""
+    return f"representors of its VFs are in use ({', '.join(used)})" if used else ""
 
 
 def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
@@ -208,7 +208,7 @@ def _unknown_numbers(context: Context, interface: Interface, count: int) -> list
     if not numbers:
         return []
     listed = ", ".join(map(str, numbers))
-    return [f"{context.target_of(interface)}: vf_settings.mac of {listed} has no effect, there are {count} functions"]
+    return [f"{context.target_of(interface)}: vf_settings.mac of {listed} has no effect, there are {count} VFs"]
 
 
 def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
@@ -220,7 +220,7 @@ def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
     if interface.netdev is None:
         return "it has no network interface, through which the driver takes these settings"
     if _needs_mac(interface):
-        return "the address of the port is not known, from which those of its functions are derived"
+        return "the address of the port is not known, from which those of its VFs are derived"
     refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
     if refusal:
         return refusal
@@ -262,13 +262,13 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
         interrupts = f"traffic on {numbered(busy)}, whose driver is bound again"
     elif busy:
         interrupts = f"traffic on {numbered(busy)} for a moment"
-    undo = "removing the functions ends it" if created else "set what was set before"
+    undo = "removing the VFs ends it" if created else "set what was set before"
     return make_step(
         "vfs",
         f"{interface.key}{SETTINGS}",
         **_wording(context, interface, changes),
         interrupts=interrupts,
-        undo=f"{undo}; functions keep a new address until their driver is bound again" if renewed else undo,
+        undo=f"{undo}; VFs keep a new address until their driver is bound again" if renewed else undo,
         when=NOW,
         **context.consent("vf_reset", needed=bool(bound_again)),
         detail=_detail(interface),

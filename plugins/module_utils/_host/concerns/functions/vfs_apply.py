@@ -32,18 +32,18 @@ _LINKS_SECONDS = 120.0
 ERRORS = MappingProxyType(
     {
         "EBUSY": (
-            "the driver says that the functions are in use (by virtual machines or RDMA programs), or something else "
+            "the driver says that the VFs are in use (by virtual machines or RDMA programs), or something else "
             "changes them at the same time; next: stop what uses them (rdma resource show, the pods of this node), see "
             "that no SR-IOV operator owns the card, and run again"
         ),
         "ERANGE": ("it is more than sriov_totalvfs; next: raise NUM_OF_VFS in the firmware (mstconfig), or lower vfs"),
         "EINVAL": (
-            "the driver does not take it: for a number of functions the BIOS gave them no memory (BARs), for a rate "
+            "the driver does not take it: for a number of VFs the BIOS gave them no memory (BARs), for a rate "
             "it is above the link's speed or the link is down; next: read the kernel's log (dmesg), switch SR-IOV and "
             "Above 4G Decoding on in the BIOS, or change vf_settings, and run again"
         ),
         "ENOMEM": (
-            "the BIOS reserved too little memory for the functions (dmesg: not enough MMIO resources for SR-IOV); "
+            "the BIOS reserved too little memory for the VFs (dmesg: not enough MMIO resources for SR-IOV); "
             "next: switch SR-IOV, ARI and Above 4G Decoding on in the BIOS, or boot with pci=realloc, and run again"
         ),
         "ENOENT": (
@@ -51,7 +51,7 @@ ERRORS = MappingProxyType(
             "next: load the driver, switch SRIOV_EN on in the firmware (mstconfig) and reboot, and run again"
         ),
         "ENOSPC": (
-            "the machine has no interrupts (MSI-X vectors) left for the functions; next: lower vfs or the number of "
+            "the machine has no interrupts (MSI-X vectors) left for the VFs; next: lower vfs or the number of "
             "channels of other cards (ethtool -L), or keep drivers away that are not needed, and run again"
         ),
         "EIO": (
@@ -68,7 +68,7 @@ ERRORS = MappingProxyType(
         ),
         "EPERM": (
             "the host does not own the card's e-switch, as with a BlueField in DPU mode or a card of several hosts, or "
-            "the module does not run as root; next: set the functions up on the card's Arm side, or leave vf_settings "
+            "the module does not run as root; next: set the VFs up on the card's Arm side, or leave vf_settings "
             "out"
         ),
         "EOPNOTSUPP": (
@@ -199,7 +199,7 @@ def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Set
         if not wrong and binds and "mac" in settings:
             wrong = _address_problem(host, f"{PCI}/{interface.key}/virtfn{number}", str(settings["mac"]))
         if wrong:
-            problems.append(f"function {number}: {', '.join(wrong)}")
+            problems.append(f"VF {number}: {', '.join(wrong)}")
     return "; ".join(problems)
 
 
@@ -240,7 +240,7 @@ def _driver_problem(host: Host, address: str, wanted: dict[int, str]) -> str:
     for number, driver in wanted.items():
         now = driver_at(host, f"{PCI}/{address}/virtfn{number}")
         if now is None or not has_driver(now, driver):
-            problems.append(f"function {number} is bound to {now or 'no driver'}")
+            problems.append(f"VF {number} is bound to {now or 'no driver'}")
     return ", ".join(problems)
 
 

@@ -40,7 +40,7 @@ _NO_MEMORY = (
     "rdma_fabric_kernel_arguments: [pci=realloc], and reboot"
 )
 _UNKNOWN = (
-    "sriov_numvfs can't be read, so how many functions a change would destroy is not known; next: read the kernel's "
+    "sriov_numvfs can't be read, so how many VFs a change would destroy is not known; next: read the kernel's "
     "log (dmesg), and run again"
 )
 # Firmware values that are there with the next boot.
@@ -210,7 +210,7 @@ def _change(context: Context, interface: Interface, wanted: int, now: int, refus
         **_wording(context, interface, wanted, now),
         interrupts=lost,
         undo=(
-            f"write 0, then {now}: the functions return without the addresses and settings given to them since"
+            f"write 0, then {now}: the VFs return without the addresses and settings given to them since"
             if now
             else "write 0 to sriov_numvfs"
         ),
@@ -225,7 +225,7 @@ def _interrupted(interface: Interface) -> str:
     """Return what the first VFs interrupt: igb, for one, restarts the link of the PF."""
     if not interface.is_up:
         return NOTHING
-    return f"traffic on {interface.name} for a moment, where the driver restarts the link to make functions"
+    return f"traffic on {interface.name} for a moment, where the driver restarts the link to make VFs"
 
 
 def _detail(context: Context, interface: Interface, wanted: int, now: int) -> str:
@@ -236,7 +236,7 @@ def _detail(context: Context, interface: Interface, wanted: int, now: int) -> st
     if present_mode(context.actual, interface) == SWITCHDEV:
         how = f"sets the e-switch to legacy mode, {how}"
     if wanted and interface.nic is not None and interface.nic["link_layer"] == "InfiniBand":
-        how += "; InfiniBand functions stay down until they have GUIDs and the subnet manager allows virtual ports"
+        how += "; InfiniBand VFs stay down until they have GUIDs and the subnet manager allows virtual ports"
     if now:
         # k8snetworkplumbingwg/sriov-network-device-plugin, issue 276.
         how += "; an SR-IOV device plugin that runs here keeps offering the former ones until it is restarted"

@@ -56,7 +56,7 @@ def _refused_policy(context: Context, facts: Irqbalance) -> Step:
         before=[facts["policy"]],
         after=[],
         reason="it would move them",
-        refusal=f"it has a policy script already ({facts['policy']}); let that print ban=true for these functions and "
+        refusal=f"it has a policy script already ({facts['policy']}); let that print ban=true for these VFs and "
         "leave irq_affinity to it, or remove it",
     )
 

@@ -415,7 +415,7 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
         reason = f"no VF may exceed the MTU {most} of its physical one"
     else:
         to, needless = vf_mtu, is_ethernet and vf_mtu == DEFAULT_ETHERNET_MTU
-        reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own"
+        reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new VFs start with their driver's own"
     if needless or not count:
         return []
     step = make_step(
@@ -425,7 +425,7 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
         action=f"set the MTU of its {count} new VFs to {to}",
         after=to,
         reason=reason,
-        undo="removing the functions ends it",
+        undo="removing the VFs ends it",
         when=NOW,
         refusal=stack.carrier_problem(name, to),
     )

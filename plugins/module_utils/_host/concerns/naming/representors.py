@@ -152,7 +152,7 @@ def _rename(context: Context, found: Representors) -> Step:
         after={one.key: one.wanted for one in sorted(going)},
         reason="they had these names before the first run"
         if context.removing
-        else "rdma_fabric_interfaces asks for names that say which function each stands for",
+        else "rdma_fabric_interfaces asks for names that say which VF each stands for",
         interrupts=_interrupts(going, cut),
         undo="give them their former names",
         when=NOW,
@@ -204,7 +204,7 @@ def _unseen(context: Context, interface: Interface) -> list[str]:
     if not interface.functions or not switched or _representors_of(context, interface):
         return []
     return [
-        f"{context.target_of(interface)}: no representor of its {interface.functions} functions is seen below it, so "
+        f"{context.target_of(interface)}: no representor of its {interface.functions} VFs is seen below it, so "
         "none is named; kernels before 5.8 do not tell whose they are"
     ]
 

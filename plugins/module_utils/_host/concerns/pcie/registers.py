@@ -173,7 +173,7 @@ def _isolation(context: Context) -> str:
     wanted = [i for i in context.interfaces if i.wanted.get("vf_driver") == _VFIO]
     if wanted:
         names = some([context.target_of(interface) for interface in wanted])
-        return f"vf_driver of {names} gives functions to virtual machines, which needs the isolation: leave acs out"
+        return f"vf_driver of {names} gives VFs to virtual machines, which needs the isolation: leave acs out"
     return ""
 
 

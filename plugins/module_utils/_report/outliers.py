@@ -22,7 +22,7 @@ class Trait(NamedTuple):
     value: str
 
 
-def odd_ones(
+def outliers(
     facts_of: Mapping[str, dict[str, Any]], built_alike: Iterable[Sequence[str]]
 ) -> dict[str, dict[str, list[dict[str, str]]]]:
     """Return by host and kind of remark the devices of which something is unlike on most machines built alike.

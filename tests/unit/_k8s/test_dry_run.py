@@ -12,9 +12,9 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import component_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
-    Rehearsal,
-    rehearse,
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
+    DryRun,
+    dry_run,
     say_other_daemon_sets,
 )
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, wave
@@ -33,9 +33,9 @@ READS = rule("*", "*", "get list")
 LEASES = rule("coordination.k8s.io", "leases", "create get update delete")
 
 
-def look(server: Reviewer, *waves: Any, **options: Any) -> Rehearsal:
+def look(server: Reviewer, *waves: Any, **options: Any) -> DryRun:
     given = {"set_name": "web", "inventory_namespace": "ns", **options}
-    return rehearse(connect(server), BatchRequest(waves=list(waves), **given))
+    return dry_run(connect(server), BatchRequest(waves=list(waves), **given))
 
 
 def patches(server: Reviewer) -> list[str]:

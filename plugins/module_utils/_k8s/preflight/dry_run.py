@@ -17,7 +17,7 @@ from ..api.snapshot import fetch_group, get_object, list_objects
 from ..api.transport import Connection
 from ..batch.batch import run
 from ..batch.session import CONFIGURED, CREATED, DELETED, BatchError, BatchRequest, BatchResult, Change
-from ..objects.doubles import cilium_beside, doubles, names_of_doubled, renamed_by_cilium
+from ..objects.duplicates import cilium_beside, duplicates, names_of_duplicates, renamed_by_cilium
 from ..objects.gpu_driver import waiting_gpu_drivers
 from ..objects.inventory import inventory_key
 from ..objects.objects import Json, Key, read_waves
@@ -55,7 +55,7 @@ _JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class DryRun:
     """The user's name, what would keep the batch from its end, and what is to be known besides.
 
     ``changes`` are those of a batch that would reach it.
@@ -67,7 +67,7 @@ class Rehearsal:
     changes: list[Change] = field(default_factory=list)
 
 
-def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
+def dry_run(connection: Connection, request: BatchRequest) -> DryRun:
     """Look whether the batch would reach its end.
 
     Raises :class:`ApiFault` where the server gives no answer or does not know the user, :class:`InvalidInput` for waves
@@ -85,7 +85,7 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
     notices = _notices(user, missing.needs - lacking, missing.unknown)
     if any(need.verb == "list" and need in _reads(keys, kinds.find) for need in lacking):
         # What is there can't be seen, so nothing tells which of the other rights this run would not use.
-        return Rehearsal(user, [_lacks(user, _without_pruning(lacking), _FOR_THE_PUSH)], notices)
+        return DryRun(user, [_lacks(user, _without_pruning(lacking), _FOR_THE_PUSH)], notices)
     try:
         result, failures = run(connection, replace(request, check=True, wait=False)), []
     except BatchError as err:
@@ -109,12 +109,10 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
         used |= {need for need in _without_pruning(own) if need.namespace}
     lacked = (used & lacking) | refused
     problems = [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems]
-    return Rehearsal(user, problems, [*notices, *result.notices], [] if problems else result.changes)
+    return DryRun(user, problems, [*notices, *result.notices], [] if problems else result.changes)
 
 
-def rehearse_removal(
-    connection: Connection, request: BatchRequest, *, nodes: bool = False
-) -> tuple[Rehearsal, list[Json]]:
+def dry_run_removal(connection: Connection, request: BatchRequest, *, nodes: bool = False) -> tuple[DryRun, list[Json]]:
     """Look whether the removal of a set would reach its end, by a dry run of every deletion.
 
     Return that, and the objects that would be deleted. ``nodes``: labels are taken off nodes, too. Raises
@@ -137,13 +135,11 @@ def rehearse_removal(
     missing = missing_rights(connection, needs) if needs else Missing()
     lacked = missing.needs | refused
     notices = [*_notices(user, frozenset(), missing.unknown), *result.notices]
-    found = Rehearsal(
-        user, [*([_lacks(user, lacked, f"{_PUSH} and {_ROLLOUT}")] if lacked else []), *problems], notices
-    )
+    found = DryRun(user, [*([_lacks(user, lacked, f"{_PUSH} and {_ROLLOUT}")] if lacked else []), *problems], notices)
     return found, [change.before for change in deleted if change.before is not None]
 
 
-def rehearse_rollout(connection: Connection, namespace: str, *, removes: bool = False) -> Rehearsal:
+def dry_run_rollout(connection: Connection, namespace: str, *, removes: bool = False) -> DryRun:
     """Look whether nodes can be drained and slots be taken in a namespace; raises :class:`ApiFault`.
 
     A run that ``removes`` may find the namespace gone: where no host has anything of ours, no slot is needed either.
@@ -162,22 +158,22 @@ def rehearse_rollout(connection: Connection, namespace: str, *, removes: bool = 
             problems.append(f"there is no namespace {namespace}, where the slots are kept (run rdma.fabric.site first)")
         elif fault.fault is not Fault.FORBIDDEN:
             raise
-    return Rehearsal(user, problems, [*notices, *_notices(user, frozenset(), missing.unknown)])
+    return DryRun(user, problems, [*notices, *_notices(user, frozenset(), missing.unknown)])
 
 
-def rehearse_joining(connection: Connection, nodes: Iterable[str]) -> Rehearsal:
+def dry_run_joining(connection: Connection, nodes: Iterable[str]) -> DryRun:
     """Look whether the nodes of these names can be tainted, marked and looked at; raises :class:`ApiFault`."""
-    return _rehearse_rights(connection, joining_needs(nodes), _JOIN)
+    return _check_rights(connection, joining_needs(nodes), _JOIN)
 
 
-def rehearse_labelling(connection: Connection, *, drivers: bool) -> Rehearsal:
+def dry_run_labelling(connection: Connection, *, drivers: bool) -> DryRun:
     """Look whether nodes can be labelled, with ``drivers`` by the pods of drivers too; raises :class:`ApiFault`."""
-    return _rehearse_rights(connection, labelling_needs(drivers=drivers), _LABELS)
+    return _check_rights(connection, labelling_needs(drivers=drivers), _LABELS)
 
 
-def rehearse_release(connection: Connection, release: str, namespace: str) -> Rehearsal:
+def dry_run_release(connection: Connection, release: str, namespace: str) -> DryRun:
     """Look whether a release of Helm can be kept in a namespace, and no other operator is there; raises ApiFault."""
-    found = _rehearse_rights(connection, release_needs(namespace), _HELM)
+    found = _check_rights(connection, release_needs(namespace), _HELM)
     if found.problems:
         return found
     others = of_other_release(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}), release, namespace)
@@ -217,7 +213,7 @@ def say_other_daemon_sets(connection: Connection, objects: Collection[Json]) -> 
     So are those of a GPU driver that wait for what is not deployed. Nothing is asked where the push deploys nothing
     that a cluster may have from elsewhere.
     """
-    names = names_of_doubled(objects)
+    names = names_of_duplicates(objects)
     if not names:
         return []
 
@@ -225,7 +221,7 @@ def say_other_daemon_sets(connection: Connection, objects: Collection[Json]) -> 
         live = list(list_objects(connection, _DAEMON_SETS, _AS_DAEMON_SETS, {}))
         cilium = cilium_beside(objects, live)
         renamed = [] if cilium is None else _say_renamed(connection, cilium)
-        return [*doubles(objects, live), *renamed, *waiting_gpu_drivers(objects, live)]
+        return [*duplicates(objects, live), *renamed, *waiting_gpu_drivers(objects, live)]
 
     return seen_or_said(look, f"whether the cluster has another {' or '.join(names)}")
 
@@ -240,16 +236,16 @@ def _say_renamed(connection: Connection, config: Key) -> list[str]:
     return seen_or_said(look, "whether Cilium renames the CNI configuration of Multus (cni.exclusive)")
 
 
-def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:
+def dry_run_proof(connection: Connection, namespaces: Iterable[str]) -> DryRun:
     """Look whether nodes can be tested on the wire, with pods in these namespaces; raises :class:`ApiFault`."""
-    return _rehearse_rights(connection, proof_needs(namespaces), _PROOF)
+    return _check_rights(connection, proof_needs(namespaces), _PROOF)
 
 
-def _rehearse_rights(connection: Connection, needs: Needs, role: str) -> Rehearsal:
+def _check_rights(connection: Connection, needs: Needs, role: str) -> DryRun:
     user = who_am_i(connection)
     missing = missing_rights(connection, needs)
     problems = [_lacks(user, missing.needs, role)] if missing.needs else []
-    return Rehearsal(user, problems, _notices(user, frozenset(), missing.unknown))
+    return DryRun(user, problems, _notices(user, frozenset(), missing.unknown))
 
 
 def _reads(keys: Iterable[Key], find: Find) -> set[Need]:

@@ -25,7 +25,7 @@ _SILENCE = 150.0
 _SHORTEST = 5.0
 
 
-class Following:
+class Watch:
     """The objects of one kind in ``scope`` that ``selectors`` take."""
 
     def __init__(self, connection: Connection, scope: Key, resource: Resource, selectors: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import component_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.doubles import doubles, names_of_doubled
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.duplicates import duplicates, names_of_duplicates
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import STATE_LABEL
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import daemon_set
@@ -48,7 +48,7 @@ def theirs(image: str = NFD, **metadata: Any) -> dict[str, Any]:
     ],
 )
 def test_one_of_somebody_else_is_named_with_its_image_and_what_to_set(component: str, image: str, step: str) -> None:
-    (notice,) = doubles([pushed(component)], [theirs(image)])
+    (notice,) = duplicates([pushed(component)], [theirs(image)])
     assert notice.startswith(f"DaemonSet gpu-operator/worker ({image}) is another ")
     assert f"{step}, or remove the other one)" in notice
 
@@ -59,9 +59,9 @@ def test_what_is_not_pushed_is_not_named() -> None:
     given["metadata"]["labels"] = {"app.kubernetes.io/component": "nfd", "app.kubernetes.io/managed-by": "Helm"}
     bare = daemon_set("bare", image=NFD)
     for objects in ([], [pushed("multus")], [other], [given], [bare]):
-        assert doubles(objects, [theirs()]) == []
-    assert names_of_doubled([other, given, bare, pushed("cni-plugins")]) == []
-    assert names_of_doubled([pushed("nfd"), pushed("multus")]) == ["Multus", "Node Feature Discovery"]
+        assert duplicates(objects, [theirs()]) == []
+    assert names_of_duplicates([other, given, bare, pushed("cni-plugins")]) == []
+    assert names_of_duplicates([pushed("nfd"), pushed("multus")]) == ["Multus", "Node Feature Discovery"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_is_not_pushed_is_not_named() -> None:
 )
 def test_a_device_plugin_that_an_operator_has_left_under_another_name_is_named(owned: dict[str, Any]) -> None:
     left = theirs("nvcr.io/nvidia/mellanox/sriov-network-device-plugin:network-operator-v26.4.1", **owned)
-    (notice,) = doubles([pushed("sriov-device-plugin")], [left])
+    (notice,) = duplicates([pushed("sriov-device-plugin")], [left])
     assert "a node has the devices of the one that registers last" in notice
 
 
@@ -84,33 +84,37 @@ def test_a_device_plugin_that_an_operator_has_left_under_another_name_is_named(o
     ],
 )
 def test_what_is_of_ours_or_taken_over_is_not_named(live: dict[str, Any]) -> None:
-    assert doubles([pushed("nfd")], [live]) == []
+    assert duplicates([pushed("nfd")], [live]) == []
 
 
 def test_what_finds_topologies_labels_no_node() -> None:
     body = theirs()
     body["spec"]["template"]["spec"]["containers"][0]["command"] = ["nfd-topology-updater"]
-    assert doubles([pushed("nfd")], [body]) == []
+    assert duplicates([pushed("nfd")], [body]) == []
 
 
 def test_all_are_named_in_one_order() -> None:
     several = [theirs(name="b"), theirs("x/multus-cni:v4", name="a")]
-    found = doubles([pushed("nfd"), pushed("multus")], several)
+    found = duplicates([pushed("nfd"), pushed("multus")], several)
     assert [each.split()[1] for each in found] == ["gpu-operator/a", "gpu-operator/b"]
-    assert doubles([pushed("nfd"), pushed("multus")], several[::-1]) == found
+    assert duplicates([pushed("nfd"), pushed("multus")], several[::-1]) == found
 
 
 def test_what_this_collection_renders_is_found_by_its_label_and_is_its_own_double_elsewhere() -> None:
     # Pushed here by one who renames nothing, and there by somebody whose objects carry no label of ours.
     objects = objects_of(render(SPECS["everything"]()))
     names = ["Multus", "Node Feature Discovery", "RDMA shared device plugin", "SR-IOV device plugin", "whereabouts"]
-    assert names_of_doubled(objects) == names
-    assert names_of_doubled(objects_of(render(SPECS["nv_ipam"]()))) == ["Multus", "Node Feature Discovery", "nv-ipam"]
+    assert names_of_duplicates(objects) == names
+    assert names_of_duplicates(objects_of(render(SPECS["nv_ipam"]()))) == [
+        "Multus",
+        "Node Feature Discovery",
+        "nv-ipam",
+    ]
     elsewhere = [
         {**body, "metadata": {"name": body["metadata"]["name"], "namespace": "elsewhere"}}
         for body in objects
         if body["kind"] == "DaemonSet"
     ]
-    found = doubles(objects, elsewhere)
+    found = duplicates(objects, elsewhere)
     assert [sum(f"is another {name}," in each for each in found) for name in names] == [1] * len(names)
-    assert doubles(objects, objects) == []
+    assert duplicates(objects, objects) == []

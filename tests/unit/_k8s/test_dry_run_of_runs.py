@@ -11,11 +11,11 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
-    Rehearsal,
-    rehearse_release,
-    rehearse_removal,
-    rehearse_rollout,
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
+    DryRun,
+    dry_run_release,
+    dry_run_removal,
+    dry_run_rollout,
     say_running_operators,
 )
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply
@@ -25,9 +25,9 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import Reviewer, r
 READS = rule("*", "*", "get list")
 
 
-def removal(server: Reviewer, *, nodes: bool = False) -> tuple[Rehearsal, list[dict[str, Any]]]:
+def removal(server: Reviewer, *, nodes: bool = False) -> tuple[DryRun, list[dict[str, Any]]]:
     request = BatchRequest(waves=[], set_name="web", inventory_namespace="ns")
-    return rehearse_removal(connect(server), request, nodes=nodes)
+    return dry_run_removal(connect(server), request, nodes=nodes)
 
 
 def applied() -> Reviewer:
@@ -74,17 +74,17 @@ class TestRemoval:
 
     def test_where_nothing_is_left_no_right_is_asked_for(self) -> None:
         server = Reviewer({"": [READS]})
-        assert removal(server) == (Rehearsal("some"), [])
+        assert removal(server) == (DryRun("some"), [])
         assert server.reviews == ["SelfSubjectReview"]
 
 
 class TestRollout:
     def test_slots_need_their_namespace_unless_nothing_is_left_to_interrupt(self) -> None:
         server = Reviewer()
-        assert rehearse_rollout(connect(server), "ns") == Rehearsal("some")
-        (problem,) = rehearse_rollout(connect(server), "away").problems
+        assert dry_run_rollout(connect(server), "ns") == DryRun("some")
+        (problem,) = dry_run_rollout(connect(server), "away").problems
         assert "no namespace away, where the slots are kept (run rdma.fabric.site first)" in problem
-        found = rehearse_rollout(connect(server), "away", removes=True)
+        found = dry_run_rollout(connect(server), "away", removes=True)
         assert (found.problems, "finds no slot there" in found.notices[0]) == ([], True)
 
     def test_who_may_not_look_at_the_namespace_can_have_slots_in_it(self) -> None:
@@ -92,13 +92,13 @@ class TestRollout:
         server.intercept = lambda _number, _method, path: (
             failure(code, "x", "no") if path == "/api/v1/namespaces/ns" else None
         )
-        assert rehearse_rollout(connect(server), "ns").problems == []
+        assert dry_run_rollout(connect(server), "ns").problems == []
         code = 503
         with pytest.raises(ApiFault, match="the namespace ns: no"):
-            rehearse_rollout(connect(server), "ns", removes=True)
+            dry_run_rollout(connect(server), "ns", removes=True)
 
     def test_rights_that_drains_and_slots_take_are_named(self) -> None:
-        (problem,) = rehearse_rollout(connect(Reviewer({"": [READS]})), "ns").problems
+        (problem,) = dry_run_rollout(connect(Reviewer({"": [READS]})), "ns").problems
         assert "create pods/eviction in the whole cluster" in problem
         assert "create, update, watch leases.coordination.k8s.io in the namespace ns" in problem
         assert "ClusterRole rdma-fabric-rollout" in problem
@@ -117,14 +117,14 @@ class TestRelease:
     def test_another_operator_keeps_it_from_its_place_and_its_own_does_not(self) -> None:
         server = Reviewer()
         operator(server, "own")
-        assert rehearse_release(connect(server), "own", "ns") == Rehearsal("some")
+        assert dry_run_release(connect(server), "own", "ns") == DryRun("some")
         operator(server, "other")
-        (problem,) = rehearse_release(connect(server), "own", "ns").problems
+        (problem,) = dry_run_release(connect(server), "own", "ns").problems
         assert "that is not of the release own in ns: ns/other-operator (Helm's release other in ns)" in problem
 
     def test_who_may_not_keep_it_is_told_that_first(self) -> None:
         server = Reviewer({"": [rule("*", "*", "get")]})
-        (problem,) = rehearse_release(connect(server), "own", "ns").problems
+        (problem,) = dry_run_release(connect(server), "own", "ns").problems
         assert "create, delete, list, update secrets in the namespace ns" in problem
         assert server.requests == []
 

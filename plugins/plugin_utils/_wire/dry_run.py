@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import WebSockets
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import Rehearsal, rehearse_proof
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import DryRun, dry_run_proof
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     ProofOptions,
@@ -30,12 +30,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from .pods import ClusterPods, resources_by_network
 from .run import Request, first_pods
 
-_RUN = "rehearsal"
+_RUN = "dry-run"
 # The pods are not made, so their times are anybody's.
 _SECONDS = 60
 
 
-def options_to_rehearse(
+def options_to_check(
     networks: Sequence[str], resources: dict[str, Any], namespace: str | None, gpu: str
 ) -> ProofOptions:
     """Return what a wire test is asked for, as far as it can be looked at before."""
@@ -51,7 +51,7 @@ def why_no_command(client: Client) -> list[str]:
     return []
 
 
-def rehearse_wire_test(
+def check_wire_test(
     connection: Connection,
     spec: dict[str, Any],
     options: ProofOptions,
@@ -59,12 +59,12 @@ def rehearse_wire_test(
     node: str,
     *,
     runtime_class: str,
-) -> Rehearsal:
+) -> DryRun:
     """Return what would keep the test of ``node`` from its end. Raises ApiFault where the server gives no answer."""
     names, namespace = set(options.networks), options.namespace
     asked = [each for each in networks_of(spec) if not names or {each["name"], each["network"]} & names]
     flaws = [f"the wire test: {options.gpu!r} {each.problem}; {each.hint}" for each in gpu_problems(options.gpu, image)]
-    found = rehearse_proof(connection, sorted({namespace or each["namespace"] for each in asked}))
+    found = dry_run_proof(connection, sorted({namespace or each["namespace"] for each in asked}))
     if flaws or found.problems:
         return replace(found, problems=[*flaws, *found.problems])
     pods = ClusterPods(connection, _RUN, connection.notify)

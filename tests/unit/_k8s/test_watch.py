@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.following import Following
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Lines, Patience, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.watch import Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.leases import leases_of
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure
 
@@ -74,7 +74,7 @@ class Place:
             notify=self.told.append,
             streams=self.server,
         )
-        self.following: Following = leases_of(connection, "ns", "group=g")
+        self.watch: Watch = leases_of(connection, "ns", "group=g")
 
     def _watched(self, _query: dict[str, str]) -> Lines | Reply:
         next_one = self.watches.pop(0)
@@ -86,7 +86,7 @@ class Place:
         return self.opened[-1]
 
     def names(self) -> list[str] | None:
-        known = self.following.known()
+        known = self.watch.known()
         return None if known is None else sorted(body["metadata"]["name"] for body in known)
 
     def asked(self) -> list[str]:
@@ -95,13 +95,13 @@ class Place:
     def wait(self, seconds: float) -> float:
         """Return how long it took."""
         before = self.time.seconds
-        self.following.wait(seconds)
+        self.watch.wait(seconds)
         return self.time.seconds - before
 
 
 def test_a_change_ends_the_wait_and_is_known_without_a_request() -> None:
     place = Place([(3.0, event("ADDED", "b", 200)), (3.0, event("DELETED", "a", 201)), (9.0, event("ADDED", "c", 202))])
-    assert [body["metadata"]["name"] for body in place.following.read()] == ["a"]
+    assert [body["metadata"]["name"] for body in place.watch.read()] == ["a"]
     assert place.wait(5.0) == 3.0
     assert place.names() == ["b"]
     assert (place.wait(5.0), place.names()) == (5.0, ["b"])
@@ -110,19 +110,19 @@ def test_a_change_ends_the_wait_and_is_known_without_a_request() -> None:
     sent = place.server.requests[-1][2]
     assert (sent["labelSelector"], sent["resourceVersion"], sent["allowWatchBookmarks"]) == ("group=g", "103", "true")
     assert (sent["watch"], sent["timeoutSeconds"]) == ("1", "450")
-    place.following.close()
+    place.watch.close()
     assert place.opened[0].closed
 
 
 def test_a_change_that_a_word_of_the_server_follows_ends_the_wait_all_the_same() -> None:
     place = Place([(3.0, event("ADDED", "b", 200)), (3.0, bookmark(201)), (9.0, event("ADDED", "c", 202))])
-    place.following.read()
+    place.watch.read()
     assert (place.wait(5.0), place.names()) == (3.0, ["a", "b"])
 
 
 def test_what_the_server_has_told_meanwhile_is_known_without_a_wait() -> None:
     place = Place([(3.0, event("ADDED", "b", 200))])
-    place.following.read()
+    place.watch.read()
     place.wait(1.0)
     place.time.seconds = 10.0
     assert (place.names(), place.asked()) == (["a", "b"], ["GET", "WATCH"])
@@ -130,14 +130,14 @@ def test_what_the_server_has_told_meanwhile_is_known_without_a_wait() -> None:
 
 def test_a_watch_that_the_server_ends_in_time_and_without_a_word_goes_on_where_it_was() -> None:
     place = Place([(300.0, None)], [(310.0, event("ADDED", "b", 400))])
-    place.following.read()
+    place.watch.read()
     assert (place.wait(400.0), place.names()) == (310.0, ["a", "b"])
     assert [query.get("resourceVersion") for _method, _path, query in place.server.requests] == [None, "103", "103"]
 
 
 def test_the_server_ends_a_watch_and_it_goes_on_where_it_was() -> None:
     place = Place([(250.0, bookmark(300)), (300.0, None)], [(310.0, event("ADDED", "b", 400))])
-    place.following.read()
+    place.watch.read()
     assert (place.wait(400.0), place.names()) == (310.0, ["a", "b"])
     assert [query.get("resourceVersion") for _method, _path, query in place.server.requests] == [None, "103", "300"]
 
@@ -158,11 +158,11 @@ def test_the_server_ends_a_watch_and_it_goes_on_where_it_was() -> None:
 )
 def test_after_what_passes_everything_is_read_again_soon(broken: Any) -> None:
     place = Place(broken, [(60.0, event("ADDED", "b", 400))])
-    place.following.read()
+    place.watch.read()
     assert 0 < place.wait(5.0) <= 3.0
     assert place.names() is None
     assert all(script.closed for script in place.opened)
-    place.following.read()
+    place.watch.read()
     place.wait(100.0)
     assert (place.time.seconds, place.names(), place.told) == (60.0, ["a", "b"], [])
 
@@ -170,7 +170,7 @@ def test_after_what_passes_everything_is_read_again_soon(broken: Any) -> None:
 def test_a_server_that_ends_each_watch_after_a_word_is_asked_less_and_less_often() -> None:
     place = Place()
     place.watches = [[(0.0, bookmark(200 + watch)), (0.0, None)] for watch in range(40)]
-    place.following.read()
+    place.watch.read()
     while place.time.seconds < 100:
         assert place.wait(5.0) <= 5.0
     assert len(place.opened) < 20
@@ -185,7 +185,7 @@ def test_a_server_that_cuts_each_watch_is_asked_less_and_less_often() -> None:
     place = Place()
     place.watches = [[(0.0, CUT)] for _watch in range(40)]
     while place.time.seconds < 100:
-        place.following.read()
+        place.watch.read()
         place.wait(5.0)
     assert len(place.asked()) < 60
     assert place.time.slept.count(5.0) > 10
@@ -194,10 +194,10 @@ def test_a_server_that_cuts_each_watch_is_asked_less_and_less_often() -> None:
 @pytest.mark.parametrize(("code", "reason"), [(403, "Forbidden"), (405, "MethodNotAllowed"), (404, "NotFound")])
 def test_who_may_not_watch_asks_at_intervals_and_hears_why_once(code: int, reason: str) -> None:
     place = Place(failure(code, reason, f"{reason}: watch leases"))
-    place.following.read()
+    place.watch.read()
     assert [place.wait(5.0), place.wait(5.0)] == [5.0, 5.0]
     assert place.names() is None
-    place.following.read()
+    place.watch.read()
     assert (place.wait(5.0), place.asked().count("WATCH"), len(place.told)) == (5.0, 1, 1)
     assert place.names() is None
     assert reason in place.told[0]
@@ -205,16 +205,16 @@ def test_who_may_not_watch_asks_at_intervals_and_hears_why_once(code: int, reaso
 
 def test_a_wait_looks_whether_its_play_still_runs() -> None:
     place = Place([])
-    place.following.read()
+    place.watch.read()
     place.wait(5.0)
     assert place.time.slept == [0.0]
 
 
 def test_a_watch_of_what_was_known_before_ends_when_everything_is_read_again() -> None:
     place = Place([(3.0, event("DELETED", "a", 90))], [])
-    place.following.read()
+    place.watch.read()
     place.wait(1.0)
-    place.following.read()
+    place.watch.read()
     assert place.opened[0].closed
     place.wait(5.0)
     assert (place.names(), place.asked()) == (["a"], ["GET", "WATCH", "GET", "WATCH"])

@@ -66,12 +66,12 @@ Distributions put a word of theirs around the name of an image: ``hardened-multu
 """
 
 
-def names_of_doubled(objects: Iterable[Mapping[str, Any]]) -> list[str]:
+def names_of_duplicates(objects: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of what is among the objects of a push and may be in the cluster from elsewhere."""
     return sorted(_PROGRAMS[component].name for component in _pushed(objects))
 
 
-def doubles(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]]) -> list[str]:
+def duplicates(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a notice for each live DaemonSet of somebody else that does what the objects of a push would do.
 
     One that the push would take over or be refused is left to the comparison. One of another name is not, also where
