@@ -103,10 +103,12 @@ class ActionModule(FabricAction):
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"
         older = read_older(data_file)
-        if not arguments["overwrite"]:
-            refuse_foreign(data_file, page_file, older)
         report = keep_volatile(report, older)
-        wanted = {data_file: report_text(report), page_file: render_page(report)}
+        wanted: dict[Path, str] = {}
+        if arguments["write"]:
+            if not arguments["overwrite"]:
+                refuse_foreign(data_file, page_file, older)
+            wanted = {data_file: report_text(report), page_file: render_page(report)}
         stale = {path: text for path, text in wanted.items() if read_bytes(path) != text.encode()}
         if stale and not self.check_mode:
             make_run_directory(run_dir)
@@ -116,6 +118,7 @@ class ActionModule(FabricAction):
             "changed": bool(stale),
             "report_json": str(data_file),
             "report_html": str(page_file),
+            "write": arguments["write"],
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
             "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier, *of_cordons],

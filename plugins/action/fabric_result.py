@@ -56,6 +56,9 @@ class ActionModule(FabricAction):
         else:
             run = Run(called(cli), self.check_mode, arguments["plan"])
             found = statistic(ending_of(arguments["kind"], result, run), cli, template)
+        run_dir = Path(arguments["run_dir"]).absolute() if arguments["run_dir"] else None
+        if run_dir is not None:
+            found["run_dir"] = str(run_dir)
         lines = block(found)
         if not (goes_on or json_on_stdout() or prints_results()):
             display.banner(TITLE)
@@ -66,7 +69,7 @@ class ActionModule(FabricAction):
             "lines": lines,
             "statistic": found,
             "ansible_stats": {"data": {STATISTIC: found}, "per_host": False, "aggregate": False},
-            **_kept(Path(arguments["run_dir"]) / FILE if arguments["run_dir"] else None, found),
+            **_kept(run_dir, found),
         }
 
     def _records(self, hosts: list[str], task_vars: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,11 +85,11 @@ class ActionModule(FabricAction):
         }
 
 
-def _kept(path: Path | None, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a result to a file; that it can't be written is no failure of what the run was for."""
-    if path is not None:
+def _kept(run_dir: Path | None, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a result to its file; that it can't be written is no failure of what the run was for."""
+    if run_dir is not None:
         try:
-            write_if_different(path, json.dumps(found, indent=1, sort_keys=True) + "\n")
+            write_if_different(run_dir / FILE, json.dumps(found, indent=1, sort_keys=True) + "\n")
         except OSError as error:
             return {"notices": [f"not written, so it is missing or of an earlier run: {describe_os_error(error)}"]}
     return {}

@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.kept import kept_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
     TaskVariables,
     options_of_role,
@@ -60,6 +61,7 @@ for _concern in ORDER:
     planner_of(_concern)
 program_path()
 
+KEPT = "kept"
 # What a notice begins with among the printed lines of a plan; no step does.
 _NOTICE = "notice: "
 # What a run that applied tells beside facts and plan; the report shows it.
@@ -104,6 +106,10 @@ class ActionModule(HostAction):
         desired = check_spec(given)
         recorded = arguments["recording"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
+        if arguments["mode"] == KEPT:
+            if output is None:
+                raise ActionFailure("mode: kept needs output_file, the document of the host that an earlier run wrote")
+            return kept_result(output, desired, check=self.check_mode, strict=arguments["strict"])
         if output is not None:
             # Before the host is changed: what was done to it must not be lost for want of a place.
             make_run_directory(output.parent)

@@ -50,6 +50,11 @@ options:
         of this collection beside it. The task fails otherwise. Empty files are replaced either way.
     type: bool
     default: false
+  write:
+    description:
+      - Whether to write the two files. With V(false) the task only returns how the run ended.
+    type: bool
+    default: true
   title:
     description:
       - Title of the page.
@@ -156,6 +161,10 @@ report_html:
   returned: success
   type: str
   sample: /home/user/rdma-fabric-run/report.html
+write:
+  description: The option O(write).
+  returned: success
+  type: bool
 outcome:
   description:
     - Outcome of the run, the first of these that applies.

@@ -102,6 +102,11 @@ statistic:
       returned: always
       type: str
       sample: rdma.fabric/result/v1
+    run_dir:
+      description: Path of the run directory.
+      returned: when O(run_dir) is given
+      type: str
+      sample: /home/user/rdma-fabric-run
     playbook:
       description: Short name of the playbook; of one that is not of this collection the name of its file.
       returned: always

@@ -99,8 +99,11 @@ options:
     description:
       - With V(apply), the plan is executed outside check mode.
       - With V(preview), it never is.
+      - With V(kept), there is no connection to the host. The result is that of O(output_file), which an earlier run has
+        written. The task fails if that file is missing or was made from another O(desired), and if steps of it failed,
+        were refused (see O(strict)) or were not executed.
     type: str
-    choices: [apply, preview]
+    choices: [apply, preview, kept]
     default: apply
   state:
     description:
@@ -566,7 +569,7 @@ def main() -> None:
             "output_file": {"type": "path"},
             "turn_file": {"type": "path"},
             "grouped": {"type": "bool", "default": False},
-            "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
+            "mode": {"type": "str", "choices": ["apply", "preview", "kept"], "default": "apply"},
             "state": {"type": "str", "choices": ["present", "absent", "previous"], "default": "present"},
             "strict": {"type": "bool", "default": True},
             "check_variables": {"type": "bool", "default": False},

@@ -64,6 +64,7 @@ _OF_RUNNER, _PASSING = "AWX_ISOLATED_DATA_DIR", re.compile(r"(.*/eda[a-z0-9_]{8}
 _INVENTORY = "INVENTORY"
 _FIX = "fix what is named above, then"
 _NO_PORT = "fix the network, the resource or the port of each line with attention above"
+_OTHER_PARTS = "push and report with rdma_fabric_host_mode=kept once all other hosts are done"
 _FROM_THE_BEGINNING = "leave --start-at-task out"
 _PLAN_FILE, _SEALED_PLAN = "rdma_fabric_plan_file", "rdma_fabric_sealed_plan"
 
@@ -283,12 +284,13 @@ def _report(result: Mapping[str, Any], run: Run) -> Ending:
     summary, page = result["summary"], PurePath(result["report_html"])
     outcome = result["outcome"]
     paths = {"plans": str(page.parent / "hosts")} if summary["hosts"]["total"] else {}
-    if not run.check:
+    if result["write"] and not run.check:
         paths = {"report": str(page), **paths}
     if run.plan:
         paths["sealed"] = run.plan
     data = {key: summary[key] for key in ("hosts", "steps", "objects")}
-    step = _after_report(outcome, summary, run)
+    done = outcome in (CHANGED, UNCHANGED) and not (result["write"] or run.check)
+    step = Step(_OTHER_PARTS) if done else _after_report(outcome, summary, run)
     counts, *findings = result["recap"]
     return Ending(outcome, counts, paths, step, {**data, "report": result["report_json"]}, findings)
 

@@ -69,6 +69,17 @@ RUN = (
         default="rdma-fabric-run",
     ),
     Variable("show_secrets", "bool", ("Whether output shows secrets, not a mask.",), _EVERY_ROLE, default=False),
+    Variable(
+        "push",
+        "bool",
+        (
+            "Whether the run pushes the cluster side and writes the report. With V(false) it ends with its hosts, and "
+            "leaves both to a run with C(rdma_fabric_host_mode=kept).",
+        ),
+        ("playbook site", "playbook upgrade"),
+        default=True,
+        asked=True,
+    ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
     Variable(
         "status_file",
@@ -167,11 +178,16 @@ OF_RUNS = (
     Variable(
         "host_mode",
         "str",
-        ("V(apply) executes the plan of the host, outside check mode.", "V(preview) shows the plan and goes on."),
+        (
+            "V(apply) executes the plan of the host, outside check mode.",
+            "V(preview) shows the plan and goes on.",
+            "V(kept) does not connect to the host: what an earlier run has left of it in C(rdma_fabric_run_dir) "
+            "counts. A host that this does not tell finished fails.",
+        ),
         ("host", "host/give_back"),
         HOST,
         default="apply",
-        choices=("apply", "preview"),
+        choices=("apply", "preview", "kept"),
         asked=True,
     ),
     Variable(

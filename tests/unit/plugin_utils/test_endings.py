@@ -35,7 +35,7 @@ STEPS = {"total": 0, "planned": 0, "needs_consent": 0, "refused": 0, "needs_rebo
 
 def report(outcome: str, **steps: int) -> Json:
     summary = {"headline": "2 hosts planned", "hosts": {"total": 2}, "steps": {**STEPS, **steps}, "objects": {}}
-    place = {"report_html": "/run/report.html", "report_json": "/run/report.json"}
+    place = {"report_html": "/run/report.html", "report_json": "/run/report.json", "write": True}
     return {"outcome": outcome, "summary": summary, "recap": ["2 hosts planned", "attention: look"], **place}
 
 
@@ -45,6 +45,13 @@ def after(kind: str, result: Json, playbook: str = "site", *, check: bool = Fals
 
 
 SAME = "ansible-playbook rdma.fabric.{} -i '/a b/hosts.yml'"
+
+
+def test_a_part_of_a_run_leaves_push_and_report_to_another() -> None:
+    found = after("report", {**report("changed"), "write": False})
+    assert found["next"] == "push and report with rdma_fabric_host_mode=kept once all other hosts are done"
+    assert list(found["paths"]) == ["plans"]
+    assert after("report", {**report("failed"), "write": False})["next"].startswith("fix what is named above")
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,12 @@ def written(run_dir: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in run_dir.iterdir() if path.is_file()}
 
 
+def test_a_part_of_a_run_writes_nothing_and_tells_the_same(run_dir: Path) -> None:
+    part = report(run_dir, write=False)
+    assert (part["changed"], written(run_dir)) == (False, {})
+    assert report(run_dir)["recap"] == part["recap"]
+
+
 def test_both_files_are_written_and_named(run_dir: Path) -> None:
     result = report(run_dir)
     assert result["changed"] is True

@@ -31,7 +31,7 @@ def test_the_file_is_the_statistic_in_check_mode_too(tmp_path: Path) -> None:
     result = run_action("fabric_result", {**VALID, "run_dir": str(tmp_path / "run")}, check=True)
     found = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
     assert found == result["statistic"] == result["ansible_stats"]["data"]["rdma_fabric_result"]
-    assert (found["result"], result["changed"]) == ("valid", False)
+    assert (found["result"], found["run_dir"], result["changed"]) == ("valid", str(tmp_path / "run"), False)
 
 
 def test_a_run_that_goes_on_has_failed_until_it_says_something_else(tmp_path: Path, screen: list[str]) -> None:

@@ -633,6 +633,61 @@ class TestTree:
         assert contents(root) == before
 
 
+class TestWhatAnEarlierRunHasKept:
+    """A run with ``mode: kept`` takes the document of a host for the host, where that tells it finished."""
+
+    def document(self, *steps: dict[str, Any]) -> dict[str, Any]:
+        document = sample_fleet.document("egx-01", _READ["facts"], [*steps])
+        return {**document, "desired": check_spec(DESIRED), "recorded": False}
+
+    def kept(self, plan: Plan, output: Path, document: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+        if document is not None:
+            output.write_text(json.dumps(document), encoding="utf-8")
+        before = output.read_bytes() if output.exists() else b""
+        result = plan(mode="kept", output_file=str(output), **given)
+        assert (output.read_bytes() if output.exists() else b"") == before
+        return result
+
+    def test_a_recorded_host_is_as_it_was_planned(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
+        output = tmp_path / "egx-01.json"
+        first = plan(recording=str(recording), output_file=str(output))
+        result = self.kept(plan, output)
+        assert {"facts", "plan", "diff", "failed"}.isdisjoint(result)
+        assert (result["summary"], result["recorded"], result["changed"]) == (first["summary"], True, False)
+
+    @pytest.mark.parametrize(
+        ("changes", "why"),
+        [
+            ({"desired": {}}, "was made from another input"),
+            ({"run": {"executed": [], "failed_step": {"line": "mtu rail0", "error": "EBUSY"}}}, "failed: mtu rail0"),
+            ({"plan": {"steps": []}}, "plan.format: "),
+        ],
+    )
+    def test_what_does_not_tell_the_host_finished_fails(
+        self, plan: Plan, tmp_path: Path, changes: dict[str, Any], why: str
+    ) -> None:
+        result = self.kept(plan, tmp_path / "egx-01.json", {**self.document(), **changes})
+        assert result["failed"]
+        assert f"egx-01.json: {why}" in result["msg"]
+
+    def test_a_host_of_which_nothing_is_kept_fails(self, plan: Plan, tmp_path: Path) -> None:
+        assert "egx-01.json: cannot be read" in self.kept(plan, tmp_path / "egx-01.json")["msg"]
+        assert "needs output_file" in plan(mode="kept")["msg"]
+
+    def test_steps_that_were_only_planned_fail_outside_check_mode(self, plan: Plan, tmp_path: Path) -> None:
+        step = sample_fleet.step("mtu:rail0", "set it")
+        document = self.document(step)
+        assert "its plan was not executed: 1 step: 1 planned" in self.kept(plan, tmp_path / "a.json", document)["msg"]
+        shown = self.kept(plan, tmp_path / "a.json", check=True)
+        assert (shown.get("failed"), shown["summary"]["planned"]) == (None, 1)
+
+    def test_a_refused_step_fails_unless_that_is_wanted(self, plan: Plan, tmp_path: Path) -> None:
+        step = sample_fleet.step("mtu:rail0", "set it", status="refused", detail="it carries the uplink")
+        document = self.document(step)
+        assert "refused, so the host would not" in self.kept(plan, tmp_path / "a.json", document)["msg"]
+        assert not self.kept(plan, tmp_path / "a.json", strict=False).get("failed")
+
+
 def test_the_examples_run(plan: Plan, recording: Path, tmp_path: Path) -> None:
     *live, recorded = (task["rdma.fabric.rdma_host"] for task in yaml.safe_load(rdma_host.EXAMPLES))
     for arguments in live:
