@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping
+from typing import Any, ClassVar, Mapping
 
 import yaml
 
@@ -22,7 +22,19 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 class ActionModule(ChartAction):
     """Brings the release of a chart to the wanted state."""
 
+    variables: ClassVar[Mapping[str, str]] = {
+        **ChartAction.variables,
+        "set": "rdma_fabric_set",
+        "wait": "rdma_fabric_wait",
+        "wait_timeout": "rdma_fabric_wait_timeout",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
+
     hands_on = ("objects",)
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return what says how the chart is installed; to render it takes no cluster."""
+        return {} if self._task.args.get("state") == "rendered" else self.variables
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Install, upgrade, uninstall or render; see the module's documentation."""

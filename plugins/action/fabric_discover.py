@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, ClassVar, Mapping
 
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold_names
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import (
     MARKER,
@@ -22,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Options, survey
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory, write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 
 REGISTERED = "rdma_fabric_discover_facts"
@@ -37,6 +39,19 @@ _MTU = range(1280, 65536)  # as the host variables take it
 
 class ActionModule(FabricAction):
     """Writes inventory, group_vars, host_vars and policy from the facts of a fleet."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        "dest": "rdma_fabric_discover_dir",
+        "overwrite": "rdma_fabric_discover_overwrite",
+        "mtu": "rdma_fabric_discover_mtu",
+        "vfs": "rdma_fabric_discover_vfs",
+        "rename": "rdma_fabric_discover_rename",
+    }
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and the hosts of the fabric."""
+        _pattern, hosts = fabric_of(Given(task_vars, self.templated), task_vars, self._loader)
+        return {**super().role_arguments(task_vars), "hosts": hosts}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Sort what the hosts have into classes and write the files; see the module's documentation."""

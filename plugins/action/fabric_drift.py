@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, ClassVar, Mapping, Sequence
 
 from ansible.utils.display import Display
 
@@ -56,6 +56,14 @@ _INVALID = {"fault": "invalid", "next_step": ""}
 
 class ActionModule(ClusterAction):
     """Tells where hosts and cluster are not what the input asks for."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "run_dir": "rdma_fabric_run_dir",
+        "set": "rdma_fabric_set",
+        "prune": "rdma_fabric_prune",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Compare what every host registered, and the cluster, with the input; see the module's documentation."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, ClassVar, Mapping, NamedTuple, Sequence
 
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
     notice_lines,
     plan_lines_of_classes,
@@ -63,6 +64,21 @@ _CUT_OFF = "pods could take the network of their own node"
 
 class ActionModule(FabricAction):
     """Reports hosts of a run that failed or were not reached."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        "run_dir": "rdma_fabric_run_dir",
+    }
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return where the run keeps documents of hosts, to look at the cluster side."""
+        return self.variables if self._task.args.get("spec") else {}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and without a look at the cluster side the policies that say who is drained."""
+        found = super().role_arguments(task_vars)
+        if not self._task.args.get("spec"):
+            found["rollouts"] = validated_result(task_vars, self.templated)["spec"].get("rollouts")
+        return found
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at what every host registered; see the module's documentation."""

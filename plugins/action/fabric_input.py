@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 import re
 from pathlib import Path
-from typing import Any, Collection, Iterable, Mapping
+from typing import Any, ClassVar, Collection, Iterable, Mapping
 
 from ansible import constants, context
 from ansible.errors import AnsibleError
@@ -26,11 +26,18 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, describe_os_error, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
+    SHOW_SECRETS,
+    FabricAction,
+    describe_os_error,
+    plain,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import called
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     CONTROLLER,
     nodes_of,
@@ -48,7 +55,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variable_files 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import violations_of_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_cluster import RESOURCE_ROWS, SETTING_ROWS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import OF_CONTROLLER, TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import (
     INPUTS,
     VariableSurvey,
@@ -75,17 +82,28 @@ RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 class ActionModule(FabricAction):
     """Loads every input, validates all of it at once and returns one FabricSpec."""
 
+    variables: ClassVar[Mapping[str, str]] = {
+        row.short: row.name for row in OF_CONTROLLER if "preflight" in row.readers and row.name != SHOW_SECRETS
+    }
     hands_on = ("spec", "sealed")
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the task; see FabricAction. Variables of another type are told with the rest of the input."""
-        self._misread = of_controller(
-            task_vars or {}, controller_of(task_vars or {}), lambda value: plain(self._templar.template(value))
-        )
+    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments but those of another type than their variable, which is told with what else is wrong."""
+        self._misread = of_controller(task_vars, controller_of(task_vars), self.templated)
         wrong = {violation.source for violation in self._misread}
-        self.learn(plain(self._task.args))
-        self._task.args = {name: value for name, value in self._task.args.items() if f"{PREFIX}{name}" not in wrong}
-        return super().run(tmp, task_vars)
+        given = super().arguments_of(task_vars)
+        return {name: value for name, value in given.items() if f"{PREFIX}{name}" not in wrong}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is given by variables, without their defaults, and the hosts of the fabric."""
+        given = Given(task_vars, self.templated)
+        found = {option: given.get(name) for option, name in self.variables.items()}
+        self.learn(found)
+        found["hosts_pattern"], found["hosts"] = fabric_of(given, task_vars, self._loader)
+        # Of playbooks that write to it and look at no other prerequisites.
+        if given.get("preflight_writes"):
+            found["run_dir"] = given.value(f"{PREFIX}run_dir")
+        return {option: value for option, value in found.items() if value is not None}
 
     def quoted_hosts(self, task_vars: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
         """Return the variables of every host: each is checked."""

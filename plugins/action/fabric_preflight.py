@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, ClassVar, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible.parsing.dataloader import DataLoader
 
@@ -59,6 +59,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_cluster
@@ -135,10 +136,44 @@ class Nodes(NamedTuple):
     interrupted: list[str]
 
 
+_OF_RUNS = {
+    **ChartAction.variables,
+    "run_dir": "rdma_fabric_run_dir",
+    "set": "rdma_fabric_set",
+    "plan_file": "rdma_fabric_plan_file",
+}
+_OF_REMOVALS = {
+    "delete_definitions": "rdma_fabric_delete_definitions",
+    "allow_teardown": "rdma_fabric_allow_teardown",
+    "allow_in_use": "rdma_fabric_allow_teardown_in_use",
+}
+_OF_PUSHES = {
+    "prune": "rdma_fabric_prune",
+    "force_conflicts": "rdma_fabric_force_conflicts",
+    "wire_networks": "rdma_fabric_verify_networks",
+    "wire_resources": "rdma_fabric_verify_resources",
+    "wire_namespace": "rdma_fabric_verify_namespace",
+    "wire_image": "rdma_fabric_verify_image",
+    "wire_gpu_resource": "rdma_fabric_verify_gpu_resource",
+    "wire_runtime_class": "rdma_fabric_verify_runtime_class",
+}
+
+
 class ActionModule(ChartAction):
     """Tells what would keep a run from its end."""
 
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
+
     _is_partial = False
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return what says how a set is pushed, or how it is removed."""
+        return {**_OF_RUNS, **(_OF_REMOVALS if self._task.args.get("state") == "absent" else _OF_PUSHES)}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and whether the plan of the run was approved."""
+        sealed = "sealed" in validated_result(task_vars, self.templated)
+        return {"sealed": sealed, **super().role_arguments(task_vars)}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything that the end of a run needs; see the module's documentation."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
@@ -36,9 +36,16 @@ _NO_FOLDER = (
 class ActionModule(FabricAction):
     """Renders, and writes files where asked to."""
 
+    variables: ClassVar[Mapping[str, str]] = {"output_dir": "rdma_fabric_render_dir"}
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
+
     hands_on = ("waves",)
     user_errors = (ForeignFile,)
     checked_in_execute = ("chart_objects",)
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return where files are written, if any are."""
+        return self.variables if self._task.args.get("writes") else {}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Render the spec; see the module's documentation."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, ClassVar, Mapping
 
 from ansible import context
 
@@ -57,6 +57,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import le
 
 class ActionModule(FabricAction):
     """Writes the report of a run directory."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        "run_dir": "rdma_fabric_run_dir",
+        "title": "rdma_fabric_report_title",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec", "notices": "notices"}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Build the report and write what differs from the one that is there."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, ClassVar, Mapping
 
 from ansible import context
 from ansible.utils.display import Display
@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     json_on_stdout,
     stdout_callback,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     FILE,
     STATISTIC,
@@ -33,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices import template_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 
@@ -43,6 +45,17 @@ _RECORDED = "rdma_fabric_record_result"
 
 class ActionModule(FabricAction):
     """Prints the last block of a run, and leaves the same as a statistic and as a file."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        "run_dir": "rdma_fabric_run_dir",
+    }
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and the hosts of the fabric where it is about them."""
+        found = super().role_arguments(task_vars)
+        if self._task.args.get("kind") == "records":
+            _pattern, found["hosts"] = fabric_of(Given(task_vars, self.templated), task_vars, self._loader)
+        return found
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Tell the ending from what the last part of a run registered; see the module's documentation."""

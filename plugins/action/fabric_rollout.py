@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
@@ -24,6 +24,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import (
 
 class ActionModule(FabricAction):
     """Tells which hosts are to be interrupted, and in which order."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        "canaries": "rdma_fabric_canaries",
+        "max_unavailable": "rdma_fabric_max_unavailable",
+        "failure_domain": "rdma_fabric_failure_domain",
+        "max_unavailable_per_domain": "rdma_fabric_max_unavailable_per_domain",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"hosts": "spec.hosts", "rollouts": "spec.rollouts"}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at what every host registered; see the module's documentation."""

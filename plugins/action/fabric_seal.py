@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import host_document_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
+    ActionFailure,
+    ActionSkipped,
+    FabricAction,
+    plain,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import parse_host_document
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
@@ -24,6 +29,19 @@ _MOST_LINES = 20
 
 class ActionModule(FabricAction):
     """Writes the plan of a run as a file that others approve."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        "dest": "rdma_fabric_plan_file",
+        "run_dir": "rdma_fabric_run_dir",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say; without a file that is named nobody wants the plan."""
+        found = super().role_arguments(task_vars)
+        if "dest" not in found:
+            raise ActionSkipped("rdma_fabric_plan_file names no file for the plan")
+        return found
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Seal what the hosts of this run were found to need; see the module's documentation."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, ClassVar, Mapping, Sequence
 
 from ansible.utils.display import Display
 
@@ -61,6 +61,15 @@ _PATIENCE = Patience(total=10.0)
 
 class ActionModule(ClusterAction):
     """Shows what hosts and cluster are like."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "set": "rdma_fabric_set",
+        "prune": "rdma_fabric_prune",
+        "output_file": "rdma_fabric_status_file",
+        "gpus": "rdma_fabric_status_gpus",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at what every host registered and at the cluster; see the module's documentation."""

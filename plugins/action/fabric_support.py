@@ -10,7 +10,7 @@ import json
 import platform
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Iterable, Mapping, Sequence
 
 from ansible.release import __version__ as ansible_version
 
@@ -28,12 +28,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSIO
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, describe_os_error, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     foresee_writable_directory,
     holds,
     replace_file,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of, taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._support import (
@@ -53,6 +55,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._support import (
     text_part,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import is_blank
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import validated_of
 
 REGISTERED = "rdma_fabric_support_recorded"
 MOST_FILE_BYTES = 128 * 1024 * 1024
@@ -71,12 +74,32 @@ _OF_RUNS = (
     "wire/*.json",
 )
 _SUFFIX = ".tar.gz"
+_IN_RUN_DIR = f"/support{_SUFFIX}"
 _LIBRARIES = ("kubernetes", "urllib3", "PyYAML", "Jinja2")
 _COLLECTIONS = ("kubernetes.core",)
 
 
 class ActionModule(ClusterAction):
     """Collects recordings, documents of runs and what the cluster shows into one archive."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "run_dir": "rdma_fabric_run_dir",
+        "namespace": "rdma_fabric_namespace",
+        "set": "rdma_fabric_set",
+        "dest": "rdma_fabric_support_file",
+        "logs": "rdma_fabric_support_logs",
+        "log_lines": "rdma_fabric_support_log_lines",
+    }
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and what there is of the input, which need not be valid."""
+        found, validated = super().role_arguments(task_vars), validated_of(task_vars)
+        _pattern, hosts = fabric_of(Given(task_vars, self.templated), task_vars, self._loader)
+        of_input = {"spec": validated["spec"]} if validated.get("spec") else {}
+        problem = str(validated.get("msg", "")) if validated.get("failed") else ""
+        dest = f"{found['run_dir'].strip()}{_IN_RUN_DIR}"
+        return {"dest": dest, "hosts": hosts, "problem": problem, **of_input, **found}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Collect everything that can be read, and write the archive; see the module's documentation."""

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Mapping
+
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import left_on_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
@@ -14,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import dry_run_removal
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import (
     Written,
@@ -30,6 +33,35 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import
 
 class ActionModule(ClusterAction):
     """Takes a set off a cluster, with what its programs and rollouts left there."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "set": "rdma_fabric_set",
+        "delete_definitions": "rdma_fabric_delete_definitions",
+        "wait": "rdma_fabric_wait",
+        "wait_timeout": "rdma_fabric_wait_timeout",
+        "allow_in_use": "rdma_fabric_allow_teardown_in_use",
+    }
+    validated: ClassVar[Mapping[str, str]] = {
+        "hosts": "spec.hosts",
+        "inventory_namespace": "spec.namespace",
+        "engine": "spec.engine",
+    }
+
+    # Whether they are to be deleted, by a later task.
+    _definitions_stay = False
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and what the validated input asks of nodes.
+
+        The namespace of a chart's release goes after the release.
+        """
+        spec = validated_result(task_vars, self.templated)["spec"]
+        found, settings = super().role_arguments(task_vars), spec.get("settings") or {}
+        of_nodes = {"joined": bool(settings.get("join_taint")), "labelled": bool(settings.get("label_nodes"))}
+        if spec.get("chart"):
+            self._definitions_stay = boolean(found.pop("delete_definitions"), strict=False)
+        return {**found, **of_nodes}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Remove the set unless other hosts need it; see the module's documentation."""
@@ -52,7 +84,7 @@ class ActionModule(ClusterAction):
         )
         notices = self._foreseen(arguments, request)
         answer = self.run_batch(arguments, request)
-        answer["notices"] = [*notices, *answer["notices"]]
+        answer.update(notices=[*notices, *answer["notices"]], definitions_stay=self._definitions_stay)
         try:
             self._remains(arguments, answer)
         except ApiFault as fault:

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import gpu_problems, test_image
@@ -51,7 +51,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     parse_host_document,
     read_host_documents,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import validated_spec
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.neighbour_cluster import NeighbourCluster
@@ -82,14 +81,30 @@ class Stopwatch:
 class ActionModule(ClusterAction):
     """Tests every pair of nodes on every network, or the pairs of one node."""
 
-    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the task, with what preflight has validated where they ask for that."""
-        given = super().arguments_of(task_vars)
-        if not given.get("validated"):
-            if not given.get("spec"):
-                raise ActionFailure("fabric_verify: spec is needed, as rdma.fabric.fabric_input returns it")
-            return given
-        return {"spec": validated_spec(task_vars, self.templated), **given}
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "run_dir": "rdma_fabric_run_dir",
+        "networks": "rdma_fabric_verify_networks",
+        "resources": "rdma_fabric_verify_resources",
+        "pairs": "rdma_fabric_verify_pairs",
+        "namespace": "rdma_fabric_verify_namespace",
+        "image": "rdma_fabric_verify_image",
+        "gpu_resource": "rdma_fabric_verify_gpu_resource",
+        "runtime_class": "rdma_fabric_verify_runtime_class",
+        "size": "rdma_fabric_verify_size",
+        "iterations": "rdma_fabric_verify_iterations",
+        "queue_pairs": "rdma_fabric_verify_queue_pairs",
+        "timeout": "rdma_fabric_verify_timeout",
+        "test_timeout": "rdma_fabric_verify_test_timeout",
+        "parallel": "rdma_fabric_verify_parallel",
+        "minimum": "rdma_fabric_verify_min_rate_ratio",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return what says how networks are tested; one node has its pairs one after the other."""
+        left = ("pairs", "parallel") if self._task.args.get("node") else ()
+        return {option: name for option, name in self.variables.items() if option not in left}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan, and unless in check mode prove; see the module's documentation."""

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.object_files import waves_of_files
 
@@ -16,7 +17,31 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.object_file
 class ActionModule(ClusterAction):
     """Applies ordered waves of objects."""
 
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "set": "rdma_fabric_set",
+        "prune": "rdma_fabric_prune",
+        "force_conflicts": "rdma_fabric_force_conflicts",
+        "wait": "rdma_fabric_wait",
+        "wait_timeout": "rdma_fabric_wait_timeout",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"inventory_namespace": "spec.namespace"}
+
     checked_in_execute = ("waves",)
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return what says how a set is applied; who adopts, releases or removes one is told where it is."""
+        own = {**ClusterAction.variables, "set": self.variables["set"]}
+        return self.variables if self._applies() else own
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and what the engine of the validated input has to do with the set."""
+        spec = validated_result(task_vars, self.templated)["spec"]
+        of_engine = {"engine": spec.get("engine"), "await_kinds": "chart" in spec}
+        return {**super().role_arguments(task_vars), **(of_engine if self._applies() else {})}
+
+    def _applies(self) -> bool:
+        return self._task.args.get("state", "present") == "present"
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run one batch; see the module's documentation."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, ClassVar, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import DEVICE_LABELS
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
@@ -50,6 +50,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline impo
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
@@ -59,13 +60,63 @@ _UNDONE_WITHIN = 30.0
 _MOST_NAMED = 5
 
 
+_BESIDES_DRAINS = {
+    "empty": (*ClusterAction.variables, "node", "resources", "pod_selector"),
+    "ready": (*ClusterAction.variables, "node", "timeout"),
+    "uncordoned": (*ClusterAction.variables, "node", "resources", "timeout"),
+}
+# What the role host has found in the turn of a host.
+_OF_THE_TURN = ("turn", "drain", "reboot", "others")
+
+
 class ActionModule(ClusterAction):
     """Cordons, drains and uncordons one node."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "pods": "rdma_fabric_drain_pods",
+        "resources": "rdma_fabric_drain_resources",
+        "pod_selector": "rdma_fabric_drain_pod_selector",
+        "force": "rdma_fabric_drain_force",
+        "delete_empty_dir": "rdma_fabric_drain_delete_empty_dir",
+        "give_back": "rdma_fabric_drain_give_back",
+        "timeout": "rdma_fabric_drain_timeout",
+        "wait_for": "rdma_fabric_drain_wait_for",
+        "wait_timeout": "rdma_fabric_drain_wait_timeout",
+        "node": "rdma_fabric_node_name",
+    }
 
     # Whether the node was found registered anew, and is cordoned and marked again.
     _anew = False
     # The node as it was cordoned in this task.
     _cordoned: dict[str, Any] | None = None
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return what says how a node is drained; how it is looked at and given back is said by a few of these."""
+        read = _BESIDES_DRAINS.get(self._task.args.get("state", ""))
+        return self.variables if read is None else {option: self.variables[option] for option in read}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables, else the policy of the host, say of its node, and what its turn has come to."""
+        host, given = str(task_vars.get("inventory_hostname", "")), Given(task_vars, self.templated)
+        turn, drain, reboot, others = (given.get(f"_rdma_fabric_host_{each}") or {} for each in _OF_THE_TURN)
+        policy = (others.get("drains") or {}).get(host) or {}
+        # A drain goes by all of the policy, and a look at what has become of it by the pods of that.
+        state = self._task.args.get("state")
+        read = (*policy,) if state is None else ("pod_selector",) if state == "empty" else ()
+        found = {
+            "node": host,
+            "run": given.get("_rdma_fabric_host_run"),
+            "before": drain.get("before") if state else None,
+            "give_back": None if state else given.value("rdma_fabric_drain_give_back"),
+            "rebooted": reboot.get("rebooted"),
+            # The wait before a test is no stage of the turn.
+            "turn_file": f"{turn['files']}/{host}.json" if turn and state != "ready" else None,
+            **{option: policy.get(option) for option in read if option != "safe_load"},
+        }
+        values = {option: given.get(name) for option, name in self.variables_read().items()}
+        found.update({option: value for option, value in values.items() if value is not None})
+        return {option: value for option, value in found.items() if value is not None}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node to the state that is asked for; see the module's documentation."""

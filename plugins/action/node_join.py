@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
-from typing import Any, Mapping, Sequence
+from typing import Any, ClassVar, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint as taint_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
@@ -42,6 +42,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import val
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
 
+_NODE_NAME = "rdma_fabric_node_name"
 _FAILED = "RdmaFabricJoinFailed"
 _NOTHING = Step(None)
 
@@ -49,16 +50,25 @@ _NOTHING = Step(None)
 class ActionModule(ClusterAction):
     """Taints a node that is new, and takes the taint off once it is verified."""
 
-    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the task, with what preflight has validated where they ask for that."""
-        given = super().arguments_of(task_vars)
-        if not given.get("validated"):
-            return given
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "node": _NODE_NAME,
+        "devices": "rdma_fabric_join_devices",
+        "timeout": "rdma_fabric_join_timeout",
+    }
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return what says how long to wait and for what; a node is tainted at once."""
+        return self.variables if "state" in self._task.args else {**ClusterAction.variables, "node": _NODE_NAME}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and what preflight has validated for the host of the task."""
         spec = validated_spec(task_vars, self.templated)
         taint = (spec.get("settings") or {}).get("join_taint") or ""
         # Only who waits for the node has to know what is wanted on it.
-        wanted = {"spec": spec} if given.get("state") == "joined" else {}
-        return {"taint": taint, **wanted, **given}
+        wanted = {"spec": spec} if self._task.args.get("state") == "joined" else {}
+        node = str(task_vars.get("inventory_hostname", ""))
+        return {"node": node, "taint": taint, **wanted, **super().role_arguments(task_vars)}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node to the state that is asked for; see the module's documentation."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, ClassVar, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import POD_LABEL
@@ -16,8 +16,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import Labelling, labelling
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, ActionSkipped
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.node_labels import (
     changes_as_lines,
     foreign_notices,
@@ -31,6 +32,17 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables impor
 
 class ActionModule(ClusterAction):
     """Labels nodes by what was read of their hosts."""
+
+    validated: ClassVar[Mapping[str, str]] = {"hosts": "spec.hosts"}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the hosts, for their labels or, with ``waves``, none but the driver's; raises ActionSkipped."""
+        settings = validated_result(task_vars, self.templated)["spec"].get("settings") or {}
+        of_driver = "waves" in self._task.args
+        if not (settings.get("driver_source") == "container" if of_driver else settings.get("label_nodes")):
+            raise ActionSkipped("the input asks for no labels of nodes")
+        found = super().role_arguments(task_vars)
+        return {**found, "hosts": []} if of_driver else found
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Label the nodes of the hosts that were read; see the module's documentation."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, ClassVar, Mapping
 
 from ansible import constants
 from ansible.utils.display import Display
@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import running_play
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
@@ -51,8 +52,37 @@ _NEXT_STEP = (
 )
 
 
+# Options with what they are called in the plan of all turns.
+_OF_THE_TURN = {
+    "node": "node",
+    "limit": "limit",
+    "total": "total",
+    "domain": "domain",
+    "domain_limit": "domain_limit",
+    "domain_total": "domain_total",
+    "rollout": "again",
+    "duration": "seconds",
+    "namespace": "namespace",
+}
+
+
 class ActionModule(ClusterAction):
     """Takes, keeps and releases the slot of one node."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "timeout": "rdma_fabric_slot_timeout",
+    }
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what variables say, and the turn of the task's host as it was planned and begun."""
+        host, given = str(task_vars.get("inventory_hostname", "")), Given(task_vars, self.templated)
+        turn, slot = given.get("_rdma_fabric_host_turn"), given.get("_rdma_fabric_host_slot") or {}
+        begins = "state" not in self._task.args
+        read = _OF_THE_TURN if begins else {option: option for option in ("node", "domain", "namespace")}
+        planned = {option: turn[key] for option, key in read.items() if turn[key] not in ("", None)}
+        lease = {} if begins else {"lease": slot.get("lease")}
+        return {"turn_file": f"{turn['files']}/{host}.json", **lease, **planned, **super().role_arguments(task_vars)}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node's slot to the state that is asked for; see the module's documentation."""

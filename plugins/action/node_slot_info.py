@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
@@ -26,6 +26,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf impo
 
 class ActionModule(ClusterAction):
     """Tells which nodes have a slot."""
+
+    variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
+        "label": "rdma_fabric_failure_domain",
+    }
+    validated: ClassVar[Mapping[str, str]] = {"namespace": "spec.namespace"}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Read the slots of a group; see the module's documentation."""

@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     plain,
     printable,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import TimedOut, within
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
@@ -42,12 +43,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.kept import kept_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
-    TaskVariables,
     options_of_role,
-    spec_for,
-    validated_result,
+    validated_spec,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.uplink_confirm import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import refuse_sealed, with_variables_of_task
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
@@ -81,17 +79,16 @@ class ActionModule(HostAction):
     def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the task, beside those of the role where it is the role's."""
         given = super().arguments_of(task_vars)
-        if not (given.get("role_variables") or given.get("validated")):
+        if given.get("role_variables") or not given.get("validated"):
             return given
         host = str(task_vars.get("inventory_hostname", ""))
+        return {"desired": validated_spec(task_vars, self.templated)["hosts"][host], **given}
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the role asks of the host by its variables."""
+        host = str(task_vars.get("inventory_hostname", ""))
         validated = validated_result(task_vars, self.templated)
-        if not given.get("role_variables"):
-            return {"desired": spec_for(host, validated)["hosts"][host], **given}
-
-        def of_controller() -> Mapping[str, Any]:
-            return (task_vars.get("hostvars") or {}).get(CONTROLLER) or {}
-
-        return {**options_of_role(host, TaskVariables(task_vars, self.templated), validated, of_controller), **given}
+        return options_of_role(host, Given(task_vars, self.templated), validated)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan or apply the host and write what was asked for; see the module's documentation."""

@@ -23,6 +23,7 @@ author:
 extends_documentation_fragment:
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
+  - rdma.fabric.variables
 options:
   hosts:
     description: Names of the inventory hosts that the role is for.

@@ -29,6 +29,7 @@ author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - rdma.fabric.attributes
+  - rdma.fabric.variables
 attributes:
   check_mode:
     support: full

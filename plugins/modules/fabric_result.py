@@ -26,6 +26,7 @@ author:
 extends_documentation_fragment:
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
+  - rdma.fabric.variables
 options:
   kind:
     description:

@@ -41,6 +41,7 @@ extends_documentation_fragment:
   - rdma.fabric.cluster
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
+  - rdma.fabric.variables
 options:
   spec:
     description: The specification, as M(rdma.fabric.fabric_input) returns it.

@@ -32,6 +32,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - rdma.fabric.cluster
   - rdma.fabric.attributes
+  - rdma.fabric.variables
 attributes:
   check_mode:
     support: full

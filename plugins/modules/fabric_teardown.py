@@ -28,6 +28,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - rdma.fabric.cluster
   - rdma.fabric.attributes
+  - rdma.fabric.variables
 attributes:
   check_mode:
     support: full
@@ -127,6 +128,13 @@ notices:
   returned: success
   type: list
   elements: str
+definitions_stay:
+  description:
+    - Whether Namespaces and CustomResourceDefinitions are left to be deleted after the release of the chart. With
+      O(role_variables) and a chart they are not deleted here.
+  returned: when not skipped
+  type: bool
+  sample: false
 in_use:
   description: The pods that prevent the removal of the set, each with what it uses.
   returned: on failure for that reason

@@ -30,6 +30,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - rdma.fabric.cluster
   - rdma.fabric.attributes
+  - rdma.fabric.variables
 attributes:
   check_mode:
     support: full
@@ -47,15 +48,8 @@ options:
     description:
       - The specification, as M(rdma.fabric.fabric_input) returns it.
       - Its networks and attachments are tested. Its C(hosts) that are Ready nodes of the cluster take part.
-      - Required unless O(validated) provides it.
     type: dict
-  validated:
-    description:
-      - Whether to use the specification that P(rdma.fabric.preflight#role) has validated if O(spec) is not given. With
-        O(node), a task runs for each host, and before ansible-core 2.19 a template that passes on the result of
-        preflight serializes and parses all hosts each time.
-    type: bool
-    default: false
+    required: true
   run_dir:
     description:
       - Directory of the run on the controller. Facts of hosts are read from its C(hosts/*.json), as

@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - rdma.fabric.cluster
   - rdma.fabric.attributes
+  - rdma.fabric.variables
 attributes:
   check_mode:
     support: full
@@ -43,7 +44,7 @@ options:
     description:
       - The taint, as C(kubectl taint) takes it, with the effect C(NoSchedule) or C(NoExecute).
       - A taint with which the kubelet has registered the node is taken over.
-      - Required unless O(validated) provides it.
+      - Required unless O(role_variables) provides it.
     type: str
     default: ''
   state:
@@ -63,14 +64,6 @@ options:
         labels, and the resources that its device plugins offer.
     type: dict
     default: {}
-  validated:
-    description:
-      - Whether to use the taint and the specification that P(rdma.fabric.preflight#role) has validated for the host of
-        the task, if O(taint) and O(spec) are not given. C(localhost) is skipped unless it is a host of the fabric.
-      - It is for plays over a whole fleet. Before ansible-core 2.19 a template that passes on the result of preflight
-        serializes and parses all hosts, for each host.
-    type: bool
-    default: false
   devices:
     description: Resources that the node has to offer, instead of those from O(spec). An empty list means none.
     type: list

@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - rdma.fabric.cluster
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
+  - rdma.fabric.variables
 options:
   group:
     description: Name of the group of slots.

@@ -42,6 +42,7 @@ extends_documentation_fragment:
   - rdma.fabric.attributes
   - rdma.fabric.attributes.host
   - rdma.fabric.host_spec
+  - rdma.fabric.variables
 attributes:
   check_mode:
     support: full
@@ -186,14 +187,6 @@ options:
       - Those are variables of a role or a play. P(rdma.fabric.fabric_input#module) does not read them, so O(desired) is
         rebuilt to include them. They are validated before this host is touched, not before all hosts, and refused
         together with O(sealed).
-    type: bool
-    default: false
-  role_variables:
-    description:
-      - Whether to take options from the variables of the role P(rdma.fabric.host#role), and O(desired) from what
-        P(rdma.fabric.preflight#role) has validated for the host. Options that are given take precedence.
-      - It is for that role, which would otherwise evaluate a dozen templates for each host of a fleet. C(localhost) is
-        skipped unless it is a host of the fabric.
     type: bool
     default: false
   validated:

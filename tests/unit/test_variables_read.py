@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Iterator
+from types import SimpleNamespace
+from typing import Any, Iterator, Mapping
 
 import pytest
 import yaml
 from ansible import template
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import SHOW_SECRETS
+from ansible_collections.rdma.fabric.plugins.action.node_slot import _OF_THE_TURN as OF_TURN
+from ansible_collections.rdma.fabric.plugins.lookup.run import LookupModule
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import SHOW_SECRETS, ActionSkipped
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hosts import ROWS as OF_THE_STATE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import Variable
-from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED, VALIDATED
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX, Variable
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import action_of, run_action
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -56,8 +60,8 @@ IMPORTED = {
 # Parts of roles that only another part includes, whose variables are checked with that.
 INCLUDED = {"host/failed": "host/upgrade"}
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
-# The role whose options its action makes of the variables.
-HOST = CHECKOUT / "roles" / "host" / "tasks" / "main.yml"
+LOOK = re.compile(r"query\('rdma\.fabric\.run', '(\w+)'\)")
+AROUND = {"inventory_hostname": "gpu01", "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"]}}
 
 
 def files_of_readers() -> Iterator[tuple[str, Path]]:
@@ -73,10 +77,23 @@ def files_of_readers() -> Iterator[tuple[str, Path]]:
             yield f"playbook {name}", CHECKOUT / "playbooks" / "parts" / f"{part}.yml"
 
 
+class Asked(dict[str, Any]):
+    """Variables of a task, and which of them are asked for."""
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        super().__init__(variables)
+        self.names: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.names.add(str(name))
+        return super().__contains__(name)
+
+
 def names_in(path: Path) -> set[str]:
-    """Return the variables that a file names, or the action that reads them for it."""
-    beside = [Path(role.__file__)] if path == HOST else []
-    return {name for each in (path, *beside) for name in NAME.findall(each.read_text(encoding="utf-8"))}
+    """Return the variables that a file names, or that the actions of its tasks read."""
+    asked = Asked({})
+    made_by_actions(path, asked)
+    return {*NAME.findall(path.read_text(encoding="utf-8")), *filter(NAME.fullmatch, asked.names)}
 
 
 @lru_cache(maxsize=None)
@@ -85,11 +102,43 @@ def changes_something(path: Path, name: str) -> bool:
     return name in TABLE and outcomes(path, **{name: other(TABLE[name])}) != outcomes_without_any(path)
 
 
-def made_by_the_action(given: dict[str, Any]) -> dict[str, str]:
-    """Return the options of the role host as text, empty where one is left out."""
-    variables = role.TaskVariables(given, lambda value: value)
-    made = role.options_of_role("gpu01", variables, {"spec": {"hosts": {"gpu01": {}}}}, dict)
-    return {option: str(made.get(option, "")) for option in (*role.OPTIONS, "output_file")}
+def made_by_actions(path: Path, variables: Mapping[str, Any]) -> list[str]:
+    """Return what actions make of variables: each option of a task that reads them, and each look at the run."""
+    known = around(variables)
+    said = []
+    for name, arguments in tasks_with_variables(path):
+        try:
+            said.append(str(sorted(action_of(name, dict(arguments)).arguments_of(known).items(), key=itemgetter(0))))
+        except ActionSkipped as skipped:
+            said.append(str(skipped))
+    for term in LOOK.findall(path.read_text(encoding="utf-8")):
+        look = LookupModule(loader=DataLoader(), templar=SimpleNamespace(template=lambda value: value))
+        said.append(str(look.run([term], known)))
+    if isinstance(variables, Asked):
+        variables.names |= known.names - {VALIDATED}
+    return said
+
+
+def around(variables: Mapping[str, Any]) -> Asked:
+    """Return variables as a task has them in the turn of a host."""
+    validated = {"hosts": {"gpu01": {}}, "settings": {"label_nodes": True, "driver_source": "container"}}
+    turn = {"files": "turns", **dict.fromkeys((*OF_TURN.values(), "links"), "")}
+    return Asked({**variables, VALIDATED: {"spec": validated}, "_rdma_fabric_host_turn": turn, **AROUND})
+
+
+@lru_cache(maxsize=None)
+def tasks_with_variables(path: Path) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    """Return the tasks of a file whose actions read variables, each with its arguments."""
+
+    def below(node: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for value in node if isinstance(node, list) else ():
+            yield from below(value)
+        for key, value in node.items() if isinstance(node, dict) else ():
+            if MODULE.fullmatch(key) and value.get("role_variables"):
+                yield MODULE.fullmatch(key)[1], value  # type: ignore[index]  # it matched
+            yield from below(value)
+
+    return tuple(below(yaml.safe_load(path.read_text(encoding="utf-8"))))
 
 
 @lru_cache(maxsize=None)
@@ -154,7 +203,7 @@ def outcomes(path: Path, **given: Any) -> list[str]:
             )
         except Exception as error:  # of a text about something else, such as what a task before registered
             said.append(type(error).__name__)
-    return [*said, *(made_by_the_action(given).values() if path == HOST else ())]
+    return [*said, *made_by_actions(path, variables)]
 
 
 def other(row: Variable) -> Any:
@@ -197,7 +246,8 @@ def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
     for path in sorted({path for _reader, path in files_of_readers()}):
         names = names_in(path) & set(TABLE)
         before, texts = outcomes_without_any(path), [text for text, _around in templates(path)]
-        texts += [f"{option}, as by default(omit)" for option in role.OPTIONS] if path == HOST else []
+        texts += [f"what {name} makes of its variables" for name, _arguments in tasks_with_variables(path)]
+        texts += [f"what is looked up of a run: {term}" for term in LOOK.findall(path.read_text(encoding="utf-8"))]
         for name, given in ((name, given) for name in names for given in ("", " ")):
             after = outcomes(path, **{name: given})
             found += [
@@ -245,7 +295,11 @@ def test_every_option_that_a_variable_goes_into_is_read_by_its_action() -> None:
         for _reader, path in files_of_readers()
         for module, option in [
             *options_with_variables(yaml.safe_load(path.read_text(encoding="utf-8"))),
-            *(("rdma_host", option) for option in role.OPTIONS if path == HOST),
+            *(
+                (name, option)
+                for name, arguments in tasks_with_variables(path)
+                for option in of_variables(name, arguments)
+            ),
         ]
         if not reads(module, option)
     )
@@ -269,7 +323,16 @@ def reads(module: str, option: str) -> bool:
         # The archive for whoever helps looks into the namespace of an input that is not valid, too.
         together |= {row.short for row in ROWS if set(row.readers) - {"playbook support"} == {"preflight"}}
     source = (CHECKOUT / "plugins" / "action" / f"{module}.py").read_text(encoding="utf-8")
-    return option in together or f'"{option}"' in source
+    # Where it is said which variable goes into it, and where that is done.
+    said = source.count(f'"{option}"') - source.count(f'"{option}": "{PREFIX}')
+    return option in together or said > 0
+
+
+def of_variables(name: str, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the options of a task with the variables of the table that go into them."""
+    if name == "rdma_host":
+        return {option: names[-1] for option, names in role.OPTIONS.items()}
+    return action_of(name, dict(arguments)).variables_read()
 
 
 def test_what_a_role_hands_on_when_nothing_is_given_is_what_the_table_says() -> None:
@@ -279,10 +342,12 @@ def test_what_a_role_hands_on_when_nothing_is_given_is_what_the_table_says() -> 
         for _reader, path in files_of_readers()
         for module, option, row, of_module in [
             *handed_on(yaml.safe_load(path.read_text(encoding="utf-8"))),
-            *(handed_on_by_the_action() if path == HOST else ()),
+            *handed_on_by_actions(path),
         ]
         # Preflight only checks what others read.
-        if module != "fabric_input" and row.default is not None and (of_module or None) != (row.default or None)
+        if module not in ("fabric_input", "fabric_seal")
+        and row.default is not None
+        and (of_module or None) != (row.default or None)
     )
 
 
@@ -298,11 +363,15 @@ def handed_on(node: Any) -> Iterator[tuple[str, str, Variable, Any]]:
                 yield match[1], option, TABLE[names[0]], module_default(match[1], option)
 
 
-def handed_on_by_the_action() -> Iterator[tuple[str, str, Variable, Any]]:
-    """Yield the same of the options that the action makes of the role's variables."""
-    for option, names in role.OPTIONS.items():
-        if names[-1] in TABLE:
-            yield "rdma_host", option, TABLE[names[-1]], module_default("rdma_host", option)
+def handed_on_by_actions(path: Path) -> Iterator[tuple[str, str, Variable, Any]]:
+    """Yield the same of the options that actions make of variables, with what they take without."""
+    for module, arguments in tasks_with_variables(path):
+        read = {option: TABLE[name] for option, name in of_variables(module, arguments).items() if name in TABLE}
+        # Only a plan that is wanted is sealed.
+        made = action_of(module, dict(arguments)).arguments_of(around({})) if module != "fabric_seal" else {}
+        yield from (
+            (module, option, row, made.get(option, module_default(module, option))) for option, row in read.items()
+        )
 
 
 @lru_cache(maxsize=None)

@@ -79,6 +79,12 @@ class FabricAction(ActionBase):
     hands_on: ClassVar[tuple[str, ...]] = ()
     """Keys of the result that hold what was given, for later tasks. Who only prints results is told nothing of it."""
 
+    variables: ClassVar[Mapping[str, str]] = {}
+    """Options with the variable that says them in a task with ``role_variables``. A new one is entered here."""
+
+    validated: ClassVar[Mapping[str, str]] = {}
+    """Options with the place of what says them then of all that preflight has validated, such as ``spec.namespace``."""
+
     user_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Families of exceptions whose text is written for the user: they end the task without a traceback."""
 
@@ -153,9 +159,13 @@ class FabricAction(ActionBase):
     def _vaulted(self, task_vars: Mapping[str, Any]) -> set[str]:
         """Return every text from a vault that may be quoted."""
         # The table of all variables, which most actions need not know.
-        from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED  # noqa: PLC0415
+        from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import (  # noqa: PLC0415
+            REGISTERED,
+            raw_of_controller,
+        )
 
-        return texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)], REGISTERED)
+        controller = raw_of_controller(task_vars) if self._task.args.get("role_variables") else {}
+        return texts_of([self._task.args, task_vars, controller, *self.quoted_hosts(task_vars)], REGISTERED)
 
     def _shows_secrets(self, task_vars: Mapping[str, Any]) -> bool:
         """Return whether the user wants results in full; of a run that is localhost's wish."""
@@ -169,8 +179,28 @@ class FabricAction(ActionBase):
         return ()
 
     def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as they are given, before they are checked: those of the task."""
-        return dict(self._task.args)
+        """Return the arguments as they are given, before they are checked: those of the task go before variables."""
+        given = dict(self._task.args)
+        if not given.get("role_variables"):
+            return given
+        return {**self.role_arguments(task_vars), **given}
+
+    def variables_read(self) -> Mapping[str, str]:
+        """Return the options with the variables that say them in this task."""
+        return self.variables
+
+    def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that variables and what preflight has validated say; raises ActionFailure."""
+        # The table of all variables, which other tasks need not know.
+        from .given import Given, at, validated_result  # noqa: PLC0415
+
+        given = Given(task_vars, self.templated)
+        values = {option: given.value(name) for option, name in self.variables_read().items()}
+        result = validated_result(task_vars, self.templated) if self.validated else {}
+        values.update({option: at(place, result) for option, place in self.validated.items()})
+        found = {option: value for option, value in values.items() if value is not None}
+        self.learn(found)
+        return found
 
     @property
     def check_mode(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from typing import Any, Iterator, Mapping
+from typing import Any, ClassVar, Iterator, Mapping
 
 from ansible.utils.display import Display
 
@@ -30,6 +30,8 @@ _IN_A_TURN_SECONDS = 900.0
 
 class ClusterAction(FabricAction):
     """An action that changes a cluster: kubernetes.core's authentication options, one batch, one way to fail."""
+
+    variables: ClassVar[Mapping[str, str]] = {"kubeconfig": "rdma_fabric_kubeconfig", "context": "rdma_fabric_context"}
 
     def run_batch(self, arguments: Mapping[str, Any], request: BatchRequest) -> dict[str, Any]:
         """Run a batch with the authentication options among ``arguments``; return the task's result."""

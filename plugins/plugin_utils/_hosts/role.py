@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
-from ansible import errors
-from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, ActionSkipped
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import validated_of
 
-from .run_hosts import CONTROLLER
+from .run_hosts import CONTROLLER, hosts_of
 from .values import Asked
 
 # What the playbook is for counts, whatever the variables of a run ask of others.
@@ -37,46 +35,10 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 """Options with the variables that say them, of which the first that is given counts."""
 _TURN, _DRAIN = "_rdma_fabric_host_turn", "_rdma_fabric_host_drain"
 _RUN_DIR = TABLE["rdma_fabric_run_dir"]
-_NO_PREFLIGHT = (
-    "nothing was validated: run rdma.fabric.preflight before this task, in a play for localhost or once for the hosts "
-    "of this play (run_once: true), as the playbooks of this collection do"
-)
 _NOT_VALIDATED = (
     "{host} is not a host of the fabric that rdma.fabric.preflight validated: put it into the group rdma_fabric, or "
     "set rdma_fabric_hosts_pattern to a pattern that matches it"
 )
-# Of releases before 2.19 a text stands for it, the variable omit.
-_OMITTED: tuple[type[Exception], ...] = tuple(filter(None, [getattr(errors, "AnsibleValueOmittedError", None)]))
-
-
-class TaskVariables:
-    """The variables of a task, their templates filled in where they are asked for."""
-
-    def __init__(self, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> None:
-        self._variables, self._template = variables, template
-
-    def get(self, name: str) -> Any:
-        """Return the value of a variable, None without one; raises ActionFailure where its template has no value."""
-        if name not in self._variables:
-            return None
-        try:
-            value = self._template(self._variables[name])
-        except AnsibleError as error:
-            if isinstance(error, _OMITTED):
-                return None
-            raise ActionFailure(f"{name} has no value: {one_line(str(error))}") from error
-        return None if value == self._variables.get("omit") else value
-
-
-def validated_result(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Mapping[str, Any]:
-    """Return what preflight has registered, for an action that is run for each host of a fleet.
-
-    Before ansible-core 2.19 a template that hands it on writes out all hosts and reads them again, for each host.
-    """
-    found: Any = validated_of(task_vars)
-    # A play hands it on.
-    result: Mapping[str, Any] = template(found) if isinstance(found, str) else found
-    return result
 
 
 def validated_spec(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Mapping[str, Any]:
@@ -90,9 +52,7 @@ def spec_for(host: str, validated: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises ActionFailure for a host that was not validated, and ActionSkipped for localhost unless it is of the fabric:
     a play may have it as well, so that not every host of it can fail.
     """
-    spec: Mapping[str, Any] | None = validated.get("spec")
-    if spec is None:
-        raise ActionFailure(_NO_PREFLIGHT)
+    spec: Mapping[str, Any] = validated["spec"]
     if host not in spec["hosts"]:
         if host == CONTROLLER:
             raise ActionSkipped(f"{host} is not a host of the fabric")
@@ -100,15 +60,16 @@ def spec_for(host: str, validated: Mapping[str, Any]) -> Mapping[str, Any]:
     return spec
 
 
-def options_of_role(
-    host: str, variables: Asked, validated: Mapping[str, Any], of_controller: Callable[[], Asked]
-) -> dict[str, Any]:
-    """Return the options for a host: ``validated`` is what preflight has registered, ``of_controller`` is localhost's.
+def fabric_of(given: Given, task_vars: Mapping[str, Any], loader: DataLoader) -> tuple[str, list[str]]:
+    """Return the pattern of the hosts that belong to the fabric, and those hosts."""
+    pattern = str(given.value("rdma_fabric_hosts_pattern")).strip()
+    return pattern, hosts_of(pattern, task_vars, loader)
 
-    Raises what :func:`spec_for` does.
-    """
+
+def options_of_role(host: str, variables: Asked, validated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options for a host, of which preflight has registered ``validated``; raises what spec_for does."""
     spec = spec_for(host, validated)
-    run_dir = _text(variables.get(_RUN_DIR.name)) or _text(of_controller().get(_RUN_DIR.name)) or _RUN_DIR.default
+    run_dir = str(variables.get(_RUN_DIR.name) or _RUN_DIR.default).strip()
     options = {
         "desired": spec["hosts"][host],
         "output_file": f"{run_dir}/hosts/{host}.json",
@@ -136,7 +97,3 @@ def _approved(host: str, sealed: Mapping[str, Any], *, drained: bool) -> dict[st
 
 def _first(variables: Asked, names: tuple[str, ...]) -> Any:
     return next((value for value in map(variables.get, names) if value is not None), None)
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
+from ansible.errors import AnsibleError
 from ansible.inventory.manager import InventoryManager
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
@@ -52,15 +53,29 @@ def taking_part(
     """
     if not limit:
         return list(hosts)
+    manager = _inventory(groups, loader)
+    manager.subset(limit)
+    # All hosts are not the one that the inventory leaves out and every inventory has.
+    within = {host.name for pattern in ("all", "localhost") for host in manager.get_hosts(pattern)}
+    return [host for host in hosts if host in within]
+
+
+def hosts_of(pattern: str, task_vars: Mapping[str, Any], loader: DataLoader) -> list[str]:
+    """Return the hosts of the inventory that a pattern matches, none for one that can't be read."""
+    try:
+        found = _inventory(task_vars.get("groups") or {}, loader).get_hosts([pattern])
+    except AnsibleError:
+        return []
+    return [host.name for host in found]
+
+
+def _inventory(groups: Mapping[str, Iterable[str]], loader: DataLoader) -> InventoryManager:
     manager = InventoryManager(loader=loader, parse=False)
     for group, members in groups.items():
         manager.add_group(group)
         for member in members:
             manager.add_host(member, group=group)
-    manager.subset(limit)
-    # All hosts are not the one that the inventory leaves out and every inventory has.
-    within = {host.name for pattern in ("all", "localhost") for host in manager.get_hosts(pattern)}
-    return [host for host in hosts if host in within]
+    return manager
 
 
 def taking_part_in_turn(hosts: Sequence[str], task_vars: Mapping[str, Any], loader: DataLoader) -> list[str]:

@@ -63,7 +63,6 @@ RUN = (
             "playbook release",
             "playbook site",
             "playbook support",
-            "playbook verify",
             *TURNS,
         ),
         default="rdma-fabric-run",

@@ -230,12 +230,16 @@ def not_of_inventory(
 def validated_of(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what preflight has registered for the host of a task, or for localhost; nothing where it did not run."""
     found: Mapping[str, Any] = task_vars.get(VALIDATED) or {}
-    if found:
-        return found
+    return found or raw_of_controller(task_vars).get(VALIDATED) or {}
+
+
+def raw_of_controller(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the variables of localhost as they are before templates are filled in.
+
+    Through hostvars, releases before 2.19 look for templates in what is registered of every host.
+    """
     of_hosts = task_vars.get("hostvars") or {}
-    # Through hostvars, releases before 2.19 look for templates in what is registered of every host.
-    controller = of_hosts.raw_get("localhost") if hasattr(of_hosts, "raw_get") else of_hosts.get("localhost")
-    return (controller or {}).get(VALIDATED) or {}
+    return (of_hosts.raw_get("localhost") if hasattr(of_hosts, "raw_get") else of_hosts.get("localhost")) or {}
 
 
 def refuse_unseen(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleUndefinedVariable
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, ActionSkipped
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import role
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import TaskVariables, options_of_role
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import options_of_role
 
 VALIDATED: dict[str, Any] = {"spec": {"hosts": {"gpu01": {"kernel_modules": ["rdma_ucm"]}}}}
 TURN: dict[str, Any] = {"_rdma_fabric_host_turn": {"links": [{"pci": "0000:18:00.0"}], "files": "run/turns"}}
@@ -22,8 +21,8 @@ HELD = TURN["_rdma_fabric_host_turn"]["links"]
 def options(
     variables: dict[str, Any], validated: dict[str, Any] | None = None, host: str = "gpu01", **of_controller: Any
 ) -> dict[str, Any]:
-    task = TaskVariables(variables, lambda value: value)
-    return options_of_role(host, task, VALIDATED if validated is None else validated, lambda: of_controller)
+    task = Given({**variables, "hostvars": {"localhost": of_controller}}, lambda value: value)
+    return options_of_role(host, task, VALIDATED if validated is None else validated)
 
 
 def test_what_no_variable_says_is_left_to_the_module() -> None:
@@ -78,24 +77,8 @@ def test_a_host_is_held_to_its_approved_plan_unless_it_goes_back() -> None:
 
 
 def test_a_host_that_nobody_validated_is_refused_and_localhost_is_passed_over() -> None:
-    with pytest.raises(ActionFailure, match=r"run rdma\.fabric\.preflight before this task"):
-        options({}, {})
     with pytest.raises(ActionFailure, match="gpu02 is not a host of the fabric that"):
         options({}, host="gpu02")
     with pytest.raises(ActionSkipped):
         options({}, host="localhost")
     assert options({}, {"spec": {"hosts": {"localhost": {}}}}, host="localhost")["desired"] == {}
-
-
-def test_a_template_without_a_value_is_named_and_one_that_is_omitted_is_not_given() -> None:
-    def template(value: Any) -> Any:
-        if value == "undefined":
-            raise AnsibleUndefinedVariable("'rack' is undefined")
-        for omitted in role._OMITTED:
-            raise omitted
-        return "__omit__"
-
-    variables = TaskVariables({"a": "undefined", "b": "omitted", "omit": "__omit__"}, template)
-    assert variables.get("b") is None
-    with pytest.raises(ActionFailure, match="a has no value: 'rack' is undefined"):
-        variables.get("a")

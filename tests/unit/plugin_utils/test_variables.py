@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, ClassVar, Collection, Dict, Mapping
 
@@ -19,9 +18,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import (
-    CONTROLLER_VARIABLES,
-    KNOWN_VARIABLES,
-    REGISTERED,
     VariableSurvey,
     around_the_fabric,
     not_of_inventory,
@@ -164,19 +160,6 @@ def test_words_of_extra_variables_that_are_none_are_refused() -> None:
 def test_a_key_that_was_made_a_variable_is_said_with_where_it_belongs() -> None:
     hints = {name: survey({f"rdma_fabric_{name}": 1}, {})[1][0].partition("reads it")[2] for name in ("mtu", "memlock")}
     assert hints == {"mtu": " (belongs in rdma_fabric_interfaces[])", "memlock": " (belongs in rdma_fabric_limits)"}
-
-
-def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
-    documented = set()
-    for path in (CHECKOUT / "roles").glob("*/meta/argument_specs.yml"):
-        documented |= set(yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"])
-    used = set()
-    for path in [*(CHECKOUT / "roles").rglob("tasks/*.yml"), *(CHECKOUT / "playbooks").rglob("*.yml")]:
-        used |= set(re.findall(r"\brdma_fabric_\w+", path.read_text()))
-    # Groups of hosts that a run makes, and what hooks are told.
-    used -= {f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "hook")}
-    assert documented | used <= KNOWN_VARIABLES | REGISTERED
-    assert set(CONTROLLER_VARIABLES) <= documented | used
 
 
 def test_every_variable_of_hosts_is_documented_with_the_role() -> None:

@@ -30,16 +30,15 @@ class Fragments:
         return SimpleNamespace(ansible_name=name, **{key: text for key, text in texts.items() if key.isupper()})
 
 
-def run_action(
+def action_of(
     name: str,
     arguments: dict[str, Any],
     *,
     check: bool = False,
     diff: bool = False,
-    task_vars: dict[str, Any] | None = None,
     loader: DataLoader | None = None,
-) -> dict[str, Any]:
-    """Return the result of an action with these arguments."""
+) -> base.FabricAction:
+    """Return the action of a task with these arguments."""
     module = importlib.import_module(f"{PREFIX}.{name}")
     task = SimpleNamespace(
         args=arguments,
@@ -54,7 +53,21 @@ def run_action(
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere", env_prefix=lambda **_variables: ""))
     loader = loader or DataLoader()
     templar = SimpleNamespace(template=lambda value: value)
-    action = module.ActionModule(task, connection, SimpleNamespace(), loader, templar, None)
+    action: base.FabricAction = module.ActionModule(task, connection, SimpleNamespace(), loader, templar, None)
+    return action
+
+
+def run_action(
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    check: bool = False,
+    diff: bool = False,
+    task_vars: dict[str, Any] | None = None,
+    loader: DataLoader | None = None,
+) -> dict[str, Any]:
+    """Return the result of an action with these arguments."""
+    action = action_of(name, arguments, check=check, diff=diff, loader=loader)
     with mock.patch.object(base, "fragment_loader", Fragments()):
         result: dict[str, Any] = action.run(task_vars=task_vars or {})
     return result

@@ -63,9 +63,9 @@ def test_a_proxy_that_commands_can_not_go_through_is_refused_before_the_cluster_
 
 def test_the_specification_is_given_or_what_was_validated(tmp_path: Path) -> None:
     given = {"run_dir": str(tmp_path), "parallel": 0}
-    assert "spec is needed" in run_action("fabric_verify", given)["msg"]
+    assert "missing required arguments: spec" in run_action("fabric_verify", given)["msg"]
     variables = {"inventory_hostname": "gpu01", "rdma_fabric_preflight_result": {"spec": {"hosts": {"gpu01": {}}}}}
-    result = run_action("fabric_verify", {**given, "validated": True}, task_vars=variables)
+    result = run_action("fabric_verify", {**given, "role_variables": True}, task_vars=variables)
     assert "0 pairs cannot be tested" in result["msg"]
     assert "hosts" not in result["msg"]
 

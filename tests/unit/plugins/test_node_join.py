@@ -220,7 +220,7 @@ def test_what_preflight_validated_is_taken_from_there(
     put(server)
     spec = {"hosts": {"gpu01": {}}, "settings": {"join_taint": TEXT}}
     variables = {"inventory_hostname": "gpu01", "rdma_fabric_preflight_result": {"spec": spec}}
-    arguments = {"node": "n", "validated": True, "timeout": 5, "state": state}
+    arguments = {"node": "n", "role_variables": True, "timeout": 5, "state": state}
     result = run_action("node_join", arguments, task_vars=variables)
     assert result["joining"] is (state == "tainted"), result
     assert server.tainted[0] == ["joining"]

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: run
+short_description: Hosts of a run of rdma.fabric
+version_added: 0.1.0
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+description:
+  - Returns the hosts that belong to the fabric, as C(rdma_fabric_hosts_pattern) says. The pattern of a play sees no
+    C(group_vars) by itself.
+  - The playbooks of this collection also read what earlier plays of the same run have left for later ones.
+options:
+  _terms:
+    description:
+      - V(hosts) is the names of the hosts that belong to the fabric, in the order of the inventory, V(hosts_pattern)
+        their pattern, V(run_dir) the directory of the run, and V(push) whether it pushes to the cluster.
+      - The other terms are for the playbooks of this collection, and may change.
+    type: list
+    elements: str
+    required: true
+    choices:
+      - hosts
+      - hosts_pattern
+      - run_dir
+      - push
+      - reboots
+      - reboots_give_back
+      - reboots_parallel
+      - teardown_server
+      - turns
+      - turns_of_all
+"""
+
+EXAMPLES = r"""
+- name: Read the hosts of the fabric
+  hosts: "{{ query('rdma.fabric.run', 'hosts') }}"
+  gather_facts: false
+  tasks:
+    - name: Read the host without changing it
+      rdma.fabric.rdma_info:
+"""
+
+RETURN = r"""
+_raw:
+  description: The names of the hosts, or what was left, if anything was.
+  type: list
+  elements: raw
+"""
+
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
+
+
+class LookupModule(LookupBase):
+    """Looks up hosts of a run."""
+
+    def run(self, terms: list[str], variables: dict[str, Any] | None = None, **_options: Any) -> list[Any]:
+        """Return what the terms name; raises AnsibleLookupError where the pattern of the hosts has no value."""
+        try:
+            return [each for term in terms for each in self._found(term, variables or {})]
+        except ActionFailure as failure:
+            raise AnsibleLookupError(str(failure)) from failure
+
+    def _found(self, term: str, variables: dict[str, Any]) -> list[Any]:
+        given = Given(variables, lambda value: plain(self._templar.template(value)))
+        if term == "hosts":
+            return fabric_of(given, variables, self._loader)[1]
+        if term in ("hosts_pattern", "run_dir", "push"):
+            return [str(given.value(f"rdma_fabric_{term}")).strip()]
+        # What a user asks goes before what policies say.
+        asked = given.get("rdma_fabric_reboot_parallel") if term == "reboots_parallel" else None
+        # Of localhost whatever the limit.
+        left = ((variables.get("hostvars") or {}).get("localhost") or {}).get(f"_rdma_fabric_{term}")
+        found = left if asked is None else str(asked).strip()
+        return [] if found is None else [found]
