@@ -15,6 +15,7 @@ import yaml
 from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 
 MAKERS = ("tools.variables", "tools.fields", "tools.rights", "tools.matrix")
+_LINE = 100
 
 
 class _Indented(yaml.SafeDumper):
@@ -24,9 +25,21 @@ class _Indented(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def yaml_text(content: Any, width: int = 120) -> str:
+class _WordsInLine(_Indented):
+    """Writes words of a list in one line where they fit, as manifests of Kubernetes have those of rules."""
+
+
+def _represent_list(dumper: yaml.SafeDumper, data: list[Any]) -> yaml.Node:
+    in_line = all(isinstance(each, str) for each in data) and sum(len(each) + 2 for each in data) < _LINE
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=in_line)
+
+
+_WordsInLine.add_representer(list, _represent_list)
+
+
+def yaml_text(content: Any, width: int = 120, *, words_in_line: bool = False) -> str:
     """Return YAML as the other files of this repository have it."""
-    return yaml.dump(content, Dumper=_Indented, sort_keys=False, width=width)
+    return yaml.dump(content, Dumper=_WordsInLine if words_in_line else _Indented, sort_keys=False, width=width)
 
 
 def table(head: str, rows: Iterable[Iterable[str]]) -> str:

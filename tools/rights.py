@@ -100,4 +100,4 @@ def files() -> dict[Path, str]:
     """Return the file with its text."""
     # ansible-test takes one document in a file.
     both = {"apiVersion": "v1", "kind": "List", "items": roles()}
-    return {FILE: below(FILE, "---", f"---\n{yaml_text(both)}")}
+    return {FILE: below(FILE, "---", f"---\n{yaml_text(both, words_in_line=True)}")}

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes what is made from the table of variables.
 
-These are the options in the argument specifications of the roles, their defaults/main.yml, docs/variables.md, the JSON
-Schema that editors check group_vars with, and a survey for AWX.
+These are the options in the argument specifications of the roles, docs/variables.md, the JSON Schema that editors check
+group_vars with, and a survey for AWX.
 """
 
 from __future__ import annotations
@@ -95,20 +95,6 @@ def _option(row: Variable) -> dict[str, Any]:
     return found
 
 
-def defaults(role: str) -> str:
-    """Return the variables of a role with what stands for them, as comments."""
-    own = [row for row in TABLE.values() if role in {reader.partition("/")[0] for reader in row.roles}]
-    return "---\n" + "".join(f"\n{_default(row)}" for row in own)
-
-
-def _default(row: Variable) -> str:
-    taken = f"{_taken(row).replace('`', '')}{', and has to be given' if row.required else ''}"
-    told = f"{_plain(row.meaning)} Takes {taken}."
-    lines = textwrap.wrap(told, width=118, break_long_words=False, break_on_hyphens=False)
-    value = "" if row.default is None else f" {json.dumps(row.default)}"
-    return "".join(f"# {line}\n" for line in [*lines, f"{row.name}:{value}"])
-
-
 def schema() -> dict[str, Any]:
     """Return the schema of a file of variables: ours by their types, no other one with our prefix.
 
@@ -191,8 +177,5 @@ def files() -> dict[Path, str]:
     for path, document in ((SCHEMA, schema()), (SURVEY, survey())):
         found[path] = f"{json.dumps(document, indent=2)}\n"
     for path in sorted((CHECKOUT / "roles").glob("*/meta/argument_specs.yml")):
-        role = path.parents[1]
-        found[path] = specification(path.read_text(encoding="utf-8"), role.name)
-        shown = role / "defaults" / "main.yml"
-        found[shown] = below(shown, "---", defaults(role.name))
+        found[path] = specification(path.read_text(encoding="utf-8"), path.parents[1].name)
     return found
