@@ -41,7 +41,7 @@ class ActionModule(ClusterAction):
         return {**super().role_arguments(task_vars), **(of_engine if self._applies() else {})}
 
     def _applies(self) -> bool:
-        return self._task.args.get("state", "present") == "present"
+        return bool(self._task.args.get("state", "present") == "present")
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run one batch; see the module's documentation."""

@@ -10,6 +10,7 @@ is not given. As templates of tasks these options would be compiled anew for eac
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Callable, Mapping
 
 from ansible import errors
@@ -42,8 +43,14 @@ class Given:
         value = self._filled(name, self._task_vars)
         row = TABLE.get(name)
         if value is None and row is not None and row.scope == CONTROLLER:
-            return self._filled(name, (self._task_vars.get("hostvars") or {}).get("localhost") or {})
+            return self._filled(name, self._of_controller)
         return value
+
+    @cached_property
+    def _of_controller(self) -> Mapping[str, Any]:
+        """The variables of localhost, which Ansible merges anew at each look at them."""
+        found: Mapping[str, Any] = (self._task_vars.get("hostvars") or {}).get("localhost") or {}
+        return found
 
     def value(self, name: str) -> Any:
         """Return the value of a variable of the table, its default where nothing is given."""
