@@ -32,8 +32,9 @@ options:
       - reboots_give_back
       - reboots_parallel
       - teardown_server
+      - canaries
       - turns
-      - turns_of_all
+      - turn
 """
 
 EXAMPLES = r"""
@@ -78,9 +79,16 @@ class LookupModule(LookupBase):
             return fabric_of(given, variables, self._loader)[1]
         if term in ("hosts_pattern", "run_dir", "push"):
             return [str(given.value(f"rdma_fabric_{term}")).strip()]
+        # Of localhost whatever the limit.
+        left = (variables.get("hostvars") or {}).get("localhost") or {}
+        if term in ("canaries", "turns"):
+            turns = (left.get("_rdma_fabric_turns") or {}).values()
+            return [turn["host"] for turn in turns if turn["canary"] == (term == "canaries")]
+        if term == "turn":
+            return [
+                {**left["_rdma_fabric_turns"][variables["inventory_hostname"]], **left["_rdma_fabric_turns_of_all"]}
+            ]
         # What a user asks goes before what policies say.
         asked = given.get("rdma_fabric_reboot_parallel") if term == "reboots_parallel" else None
-        # Of localhost whatever the limit.
-        left = ((variables.get("hostvars") or {}).get("localhost") or {}).get(f"_rdma_fabric_{term}")
-        found = left if asked is None else str(asked).strip()
-        return [] if found is None else [found]
+        found = left.get(f"_rdma_fabric_{term}") if asked is None else str(asked).strip()
+        return [] if found is None else [*found] if isinstance(found, (list, dict)) else [found]

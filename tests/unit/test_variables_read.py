@@ -60,7 +60,8 @@ IMPORTED = {
 # Parts of roles that only another part includes, whose variables are checked with that.
 INCLUDED = {"host/failed": "host/upgrade"}
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
-LOOK = re.compile(r"query\('rdma\.fabric\.run', '(\w+)'\)")
+# The others are about what earlier plays have left.
+LOOK = re.compile(r"query\('rdma\.fabric\.run', '(hosts|hosts_pattern|run_dir|reboots_parallel)'\)")
 AROUND = {"inventory_hostname": "gpu01", "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"]}}
 
 

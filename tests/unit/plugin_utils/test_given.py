@@ -100,16 +100,24 @@ def test_a_template_without_a_value_is_named_and_one_that_is_omitted_is_not_give
 def look(*terms: str, template: Any = lambda value: value, **of_localhost: Any) -> list[Any]:
     task_vars = {"groups": {"all": ["gpu01", "cpu01"], "gpus": ["gpu01"]}, "hostvars": {"localhost": of_localhost}}
     lookup = LookupModule(loader=DataLoader(), templar=SimpleNamespace(template=template))
-    return lookup.run([*terms], {**task_vars, "rdma_fabric_run_dir": ""})
+    return lookup.run([*terms], {**task_vars, "inventory_hostname": "gpu01", "rdma_fabric_run_dir": ""})
 
 
 def test_a_play_sees_the_hosts_of_the_fabric_and_what_earlier_plays_left() -> None:
     assert look("hosts", rdma_fabric_hosts_pattern="gpus") == ["gpu01"]
     assert look("hosts", "run_dir", rdma_fabric_hosts_pattern="all:!gpus") == ["cpu01", "rdma-fabric-run"]
     assert look("hosts_pattern", "reboots") == ["rdma_fabric"]
-    assert look("reboots", _rdma_fabric_reboots=["gpu01"]) == [["gpu01"]]
+    assert look("reboots", _rdma_fabric_reboots=["gpu01"]) == ["gpu01"]
+    assert look("reboots_give_back", _rdma_fabric_reboots_give_back={"gpu01": "node"}) == ["gpu01"]
     assert look("reboots_parallel", _rdma_fabric_reboots_parallel="2") == ["2"]
     assert look("reboots_parallel", _rdma_fabric_reboots_parallel="2", rdma_fabric_reboot_parallel=3) == ["3"]
+
+
+def test_a_host_has_its_turn_with_what_all_turns_have_and_canaries_go_first() -> None:
+    turns = {name: {"host": name, "canary": name == "cpu01"} for name in ("gpu01", "cpu01")}
+    left = {"_rdma_fabric_turns": turns, "_rdma_fabric_turns_of_all": {"limit": 1}}
+    assert (look("canaries", **left), look("turns", **left), look("turns")) == (["cpu01"], ["gpu01"], [])
+    assert look("turn", **left) == [{"host": "gpu01", "canary": False, "limit": 1}]
 
 
 def test_a_pattern_without_a_value_is_named() -> None:
