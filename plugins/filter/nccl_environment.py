@@ -18,6 +18,8 @@ description:
   - C(NCCL_IB_GID_INDEX) is set if every RoCE rail has the same one. Otherwise it is omitted, and a problem names the
     difference. NCCL 2.21 and later find the index of each device, in a pod that sees only some GIDs of a port (macvlan)
     NCCL 2.26 and later.
+  - The index is that of the host's own address. Pods with an interface of their own on the port (macvlan, ipvlan) have
+    another one; leave the variable out there.
   - C(NCCL_NET_GDR_LEVEL) is the distance between GPU and NIC of the rail where it is largest.
 positional: socket_interface
 options:

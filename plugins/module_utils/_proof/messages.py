@@ -107,21 +107,18 @@ REFUSED_CALLS = (
     _refused("register", 1, "the limit on locked memory is 0, so nothing may be registered", LOCKED_MEMORY),
     # linux-rdma/perftest, issues 126 and 346; NVIDIA/nccl, issue 1142.
     _refused("register", 14, "the kernel cannot pin memory of a GPU: no nvidia-peermem, and no DMA-BUF", _GPU_MEMORY),
-    # Linux, drivers/infiniband/core/uverbs_ioctl.c: a call that a driver does not have; linux-rdma/perftest, issue 280.
-    _refused(
-        "register",
-        93,
-        "the NIC's driver on the node has no such call: DMA-BUF came with Linux 5.12, and with newer drivers of NICs",
-        "take a newer kernel or driver of the NIC, or load nvidia-peermem and leave DMA-BUF out (perftest without "
-        "--use_cuda_dmabuf, NCCL_DMABUF_ENABLE=0)",
-    ),
-    # linux-rdma/perftest, src/perftest_resources.c; NVIDIA/nccl, issue 778.
-    _refused(
-        "register",
-        95,
-        "the RDMA stack of the node, or rdma-core of the image, registers no DMA-BUF",
-        "take newer ones, or load nvidia-peermem and leave DMA-BUF out (perftest without --use_cuda_dmabuf, "
-        "NCCL_DMABUF_ENABLE=0)",
+    # Linux, drivers/infiniband/core/uverbs_ioctl.c (a call that a driver does not have); linux-rdma/perftest, issue 280
+    # and src/perftest_resources.c; NVIDIA/nccl, issue 778.
+    *(
+        _refused(
+            "register",
+            number,
+            f"the RDMA stack of the node{', or rdma-core of the image,' if number == 95 else ''} registers no DMA-BUF, "
+            "which came with Linux 5.12 and newer drivers of NICs",
+            "take newer ones, or load nvidia-peermem and leave DMA-BUF out (perftest without --use_cuda_dmabuf, "
+            "NCCL_DMABUF_ENABLE=0)",
+        )
+        for number in (93, 95)
     ),
     _refused(
         "register",

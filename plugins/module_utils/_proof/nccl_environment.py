@@ -128,16 +128,14 @@ def compared(
     names = [device["name"] for device in facts["rdma"]]
     if "NCCL_IB_HCA" in given:
         found += _device_problems(given["NCCL_IB_HCA"], names, rails, environment.get("NCCL_IB_HCA"))
-    if given.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
-        cause = "NCCL goes over TCP with it"
-        found.append(problem_of(f"NCCL_IB_DISABLE={given['NCCL_IB_DISABLE']}", cause, "leave it out or set it to 0"))
-    if given.get("NCCL_NET", "").lower() == "socket":
-        cause = "NCCL goes over TCP with it"
-        found.append(problem_of(f"NCCL_NET={given['NCCL_NET']}", cause, "leave it out, or set it to IB"))
-    index, wanted = (
-        given.get("NCCL_IB_GID_INDEX"),
-        {str(rail.gid_index) for rail in rails if rail.gid_index is not None},
-    )
+    for key, right, is_off in (
+        ("NCCL_IB_DISABLE", "0", given.get("NCCL_IB_DISABLE", "0") not in ("", "0")),
+        ("NCCL_NET", "IB", given.get("NCCL_NET", "").lower() == "socket"),
+    ):
+        step = f"leave it out or set it to {right}"
+        found += [problem_of(f"{key}={given[key]}", "NCCL goes over TCP with it", step)] if is_off else []
+    index = given.get("NCCL_IB_GID_INDEX")
+    wanted = {str(rail.gid_index) for rail in rails if rail.gid_index is not None}
     if index is not None and index != "-1" and wanted and {index} != wanted:
         cause = f"the RoCE v2 GIDs of this host's rails have the index {', '.join(sorted(wanted))}"
         text = f"NCCL_IB_GID_INDEX={index} is not the index of every rail"
@@ -147,11 +145,11 @@ def compared(
     if "NCCL_SOCKET_IFNAME" in given and "NCCL_SOCKET_IFNAME" not in environment:
         found += _interface_problems(facts, given["NCCL_SOCKET_IFNAME"])
     for key, (least, most, cause) in _RANGES.items():
-        value, right = given.get(key), environment.get(key)
+        value, asked = given.get(key), environment.get(key)
         if value is not None and value != "-1" and not (value.isdecimal() and least <= int(value) <= most):
             found.append(problem_of(f"{key}={value} is out of range", cause, f"{least} to {most}, or leave it out"))
-        elif value is not None and right is not None and value != right:
-            found.append(problem_of(f"{key}={value} is not what the fabric has", f"that is {right}", _set(key, right)))
+        elif value is not None and asked is not None and value != asked:
+            found.append(problem_of(f"{key}={value} is not what the fabric has", f"that is {asked}", _set(key, asked)))
     if given.get("NCCL_CROSS_NIC") == "1" and len({rail.nic for rail in rails}) > 1:
         cause = "rings then cross the rails, which is meant for hosts with all their NICs on one switch"
         step = "leave it out, or set it to 0 where rails do not reach each other"

@@ -196,31 +196,11 @@ NOTICES = (
 # What every line with a message has; looking for it costs less than the patterns do.
 _WORTH_A_LOOK = (
     *("couldn't", "unable", "fail", "error", "not found", "not known", "not compatible", "not recognized"),
-    *(
-        "not available",
-        "cannot be used",
-        "too big",
-        "not possible",
-        "not supported",
-        "won't",
-        "unrecognized",
-        "invalid",
-        "mismatch",
-    ),
-    *("incompatib", "did not", "is not active", "state is", "no such", "no ib", "no address", "device(s)"),
-    *(
-        "kernel abi",
-        "no userspace",
-        "requested",
-        "unsupported",
-        "only possible",
-        "aborted",
-        "core dumped",
-        "segmentation",
-        "killed",
-    ),
-    *("conflicting", "relaxed ordering", "name resolution", "closed", "gai_", "cuinit", "dma-buf", "below"),
-    *("requires an", "terminated", "rdma_cm_event"),
+    *("not available", "cannot be used", "too big", "not possible", "not supported", "won't", "unrecognized"),
+    *("invalid", "mismatch", "incompatib", "did not", "is not active", "state is", "no such", "no ib", "no address"),
+    *("device(s)", "kernel abi", "no userspace", "requested", "unsupported", "only possible", "aborted"),
+    *("core dumped", "segmentation", "killed", "conflicting", "relaxed ordering", "name resolution", "closed"),
+    *("gai_", "cuinit", "dma-buf", "below", "requires an", "terminated", "rdma_cm_event"),
 )
 
 

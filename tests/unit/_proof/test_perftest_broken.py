@@ -162,7 +162,7 @@ def test_an_mtu_that_was_not_taken_is_noticed_and_the_run_counts(version: str) -
         # linux-rdma/perftest, issues 280 and 346; src/perftest_resources.c has the form
         ("Couldn't allocate MR with error=12", "limit on locked memory"),
         ("Couldn't allocate MR with error=14", "no nvidia-peermem"),
-        ("Couldn't allocate MR with error=93", "has no such call"),
+        ("Couldn't allocate MR with error=93", "registers no DMA-BUF"),
         ("Couldn't allocate MR with error=95\nOFED stack does not support DMA-BUF", "registers no DMA-BUF"),
         ("Couldn't create rdma old QP - Cannot allocate memory", "more than the limit on locked memory"),
         (" Requested QP size might be too big. Try reducing TX depth and/or inline size.", "no room"),

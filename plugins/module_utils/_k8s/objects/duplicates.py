@@ -109,8 +109,8 @@ def renamed_by_cilium(config: Key, data: Mapping[str, Any]) -> list[str]:
         return []
     return [
         f"{config} has cni-exclusive: Cilium renames the CNI configuration of Multus on nodes to *.cilium_bak, and "
-        "pods get no network but the cluster's (next: set cni.exclusive: false in the values of Cilium's chart, restart "
-        "its DaemonSet, and then the pods of Multus)"
+        "pods get no network but the cluster's (next: set cni.exclusive: false in the values of Cilium's chart, "
+        "restart its DaemonSet, and then the pods of Multus)"
     ]
 
 

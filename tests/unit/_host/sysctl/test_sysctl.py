@@ -368,7 +368,7 @@ class TestMultirail:
         assert notice.startswith("rail0, ens2f1 are in one subnet (10.0.0.0/24), and with arp_ignore 0")
         assert "next: rdma_fabric_multirail_sysctls: true" in notice
         for few in ([], self.RAILS[1:]):
-            (text,) = [each for each in previewed(self.routed(*self.SHARED), interfaces=few)["plan"]["notices"]]
+            (text,) = previewed(self.routed(*self.SHARED), interfaces=few)["plan"]["notices"]
             assert (
                 "next: list all of them in rdma_fabric_interfaces and set rdma_fabric_multirail_sysctls: true" in text
             )
