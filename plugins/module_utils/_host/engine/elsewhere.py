@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Mapping
-
 from ..facts.host_state import Interface
 from .context import Context
 
@@ -16,7 +14,7 @@ _REFUSED = ("vfs", "eswitch_mode")
 
 def contested(context: Context, interface: Interface, key: str, wanted: object) -> str:
     """Return which files set up another value of a port at boot; empty if none does, and in a removal."""
-    others = _others(context, interface, key, {key: wanted})
+    others = _others(context, interface, key)
     said = " and ".join(f"{file} asks for {value}" for file, value in others if value != str(wanted))
     if not said:
         return ""
@@ -30,21 +28,17 @@ def also_set(context: Context) -> list[str]:
     """Return a notice about each file that makes a setting of the spec as well, which then has two owners."""
     found = []
     for interface in context.interfaces:
-        keys = ("vfs", "eswitch_mode", "mtu")
-        wanted = {**{key: interface.wanted.get(key) for key in keys}, **(interface.wanted["queues"] or {})}
-        for key, value in wanted.items():
-            for file, other in _others(context, interface, key, wanted):
-                said = ""
-                if key in _REFUSED and other == str(value):
-                    said = f"asks for {key} {other} as well"
-                elif key not in _REFUSED and other != str(value):
-                    said = f"sets {key} to {other} at boot, and rdma_fabric_interfaces to {value}"
-                found += [f"{context.target_of(interface)}: {file} {said}: keep one"] if said else []
+        of_port = {key: interface.wanted.get(key) for key in (*_REFUSED, "mtu")}
+        for key, value in {**of_port, **(interface.wanted["queues"] or {})}.items():
+            for file, other in _others(context, interface, key) if value is not None else ():
+                same = other == str(value)
+                differs = f"sets {key} to {other} at boot, and rdma_fabric_interfaces to {value}"
+                if same == (key in _REFUSED):
+                    said = f"asks for {key} {other} as well" if same else differs
+                    found.append(f"{context.target_of(interface)}: {file} {said}: keep one")
     return found
 
 
-def _others(context: Context, interface: Interface, key: str, wanted: Mapping[str, object]) -> list[tuple[str, str]]:
+def _others(context: Context, interface: Interface, key: str) -> list[tuple[str, str]]:
     given = context.actual.facts["boot"]["set_elsewhere"].get(interface.name, [])
-    if context.removing or wanted[key] is None:
-        return []
-    return [(each["file"], each["value"]) for each in given if each["key"] == key]
+    return [(each["file"], each["value"]) for each in given if each["key"] == key and not context.removing]
