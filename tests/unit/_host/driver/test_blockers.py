@@ -41,41 +41,41 @@ def names(blockers: list[Blocker]) -> list[tuple[str, str]]:
 
 
 def test_a_plain_stack_is_free() -> None:
-    assert module_blockers(PLAIN, False) == []
+    assert module_blockers(PLAIN, False, {}) == []
     assert user_blockers(PLAIN, []) == []
 
 
 def test_storage_over_rdma_is_named_even_when_nothing_uses_it() -> None:
     loaded = {**PLAIN, "ib_iser": module(), "nvme_rdma": module(refcount=2)}
-    (unused, used) = module_blockers(loaded, False)
+    (unused, used) = module_blockers(loaded, False, {})
     assert (unused.kind, unused.name, unused.text) == ("storage", "ib_iser", "ib_iser (storage over RDMA) is loaded")
     assert used.text == "nvme_rdma (storage over RDMA) is in use"
 
 
 def test_unused_storage_may_be_unloaded_by_wish_but_never_used_one() -> None:
     loaded = {**PLAIN, "ib_iser": module(), "nvme_rdma": module(refcount=2)}
-    assert names(module_blockers(loaded, True)) == [("storage", "nvme_rdma")]
+    assert names(module_blockers(loaded, True, {})) == [("storage", "nvme_rdma")]
 
 
 def test_storage_that_only_unused_storage_uses_is_unused() -> None:
     loaded = {"rpcrdma": module("xprtrdma"), "xprtrdma": module()}
-    assert module_blockers(loaded, True) == []
+    assert module_blockers(loaded, True, {}) == []
     loaded["xprtrdma"]["refcount"] = 1
-    assert names(module_blockers(loaded, True)) == [("storage", "rpcrdma"), ("storage", "xprtrdma")]
+    assert names(module_blockers(loaded, True, {})) == [("storage", "rpcrdma"), ("storage", "xprtrdma")]
 
 
 def test_lustre_is_never_unloaded() -> None:
-    assert names(module_blockers({**PLAIN, "ko2iblnd": module()}, True)) == [("storage", "ko2iblnd")]
+    assert names(module_blockers({**PLAIN, "ko2iblnd": module()}, True, {})) == [("storage", "ko2iblnd")]
 
 
 def test_drivers_of_other_vendors_and_unknown_holders() -> None:
     loaded = {**PLAIN, "irdma": module(), "nvme": module(refcount=3)}
-    assert names(module_blockers(loaded, False)) == [("other vendor", "irdma"), ("module", "nvme")]
+    assert names(module_blockers(loaded, False, {})) == [("other vendor", "irdma"), ("module", "nvme")]
 
 
 def test_peer_memory_holds_only_while_programs_use_it() -> None:
-    assert module_blockers({**PLAIN, "nvidia_peermem": module()}, False) == []
-    assert names(module_blockers({**PLAIN, "nvidia_peermem": module(refcount=1)}, False)) == [
+    assert module_blockers({**PLAIN, "nvidia_peermem": module()}, False, {}) == []
+    assert names(module_blockers({**PLAIN, "nvidia_peermem": module(refcount=1)}, False, {})) == [
         ("module", "nvidia_peermem")
     ]
 

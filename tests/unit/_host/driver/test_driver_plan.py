@@ -449,6 +449,13 @@ class TestReload:
         state = installed(loaded=running(ib_iser={"refcount": 0, "users": []}))
         assert self.load(state, storage_modules="unload")["status"] == "planned"
 
+    def test_a_module_under_a_mounted_disk_is_used_although_nothing_references_it(self) -> None:
+        """As with native multipath on a booted host: tests/guests/test_netdevsim.py."""
+        mounted = {"mounts": {"NVMe/RDMA": ["/data"]}}
+        state = installed(loaded=running(nvme_rdma={"refcount": 0, "users": []}), **mounted)
+        load = self.load(state, storage_modules="unload")
+        assert load["status"] == "needs_reboot" and "nvme_rdma (storage over RDMA) carries /data" in load["detail"]
+
     def test_a_policy_may_let_unused_storage_be_unloaded(self) -> None:
         """``UNLOAD_STORAGE_MODULES`` of ofedDriver.env; a variable of the host says it by itself."""
         made = host(installed())

@@ -92,18 +92,27 @@ def read_open_files(probe: Probe) -> OpenFiles:
     return OpenFiles(found_verbs[:_MOST], found_locks[:_MOST], container)
 
 
-def module_blockers(loaded: Mapping[str, Loaded], unload_storage: bool) -> list[Blocker]:
+def module_blockers(
+    loaded: Mapping[str, Loaded], unload_storage: bool, mounts: Mapping[str, Sequence[str]]
+) -> list[Blocker]:
     """Return the loaded modules that prevent the stack from being unloaded.
 
-    ``loaded`` is that part of the driver's state. With ``unload_storage``, unused storage modules will be unloaded.
+    ``loaded`` and ``mounts`` are those parts of the driver's state. With ``unload_storage``, unused storage modules
+    will be unloaded. A module may be unused to the kernel and carry a mount: a disk of NVMe with native multipath
+    references none of its controllers (nvme_ns_head_open, drivers/nvme/host/multipath.c).
     """
     found = []
+    carried: dict[str, list[str]] = {}
+    for kind, points in mounts.items():
+        carried.setdefault(module_graph.MODULES_OF_MOUNTS[kind], []).extend(points)
     for name, module in loaded.items():
         users = ", ".join(module["users"])
         if name in module_graph.CLIENT_MODULES:
-            if unload_storage and name in module_graph.STORAGE and not _used_from_outside(module, loaded):
+            needed = name in carried or _used_from_outside(module, loaded)
+            if unload_storage and name in module_graph.STORAGE and not needed:
                 continue
             state = "is in use" if module["refcount"] else "is loaded"
+            state = f"carries {', '.join(carried[name])}" if name in carried else state
             found.append(Blocker(STORAGE, name, f"{name} (storage over RDMA) {state}"))
         elif name in module_graph.THIRD_PARTY:
             found.append(Blocker(FOREIGN, name, f"{name}, another vendor's RDMA driver, uses ib_core"))

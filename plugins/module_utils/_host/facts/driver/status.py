@@ -177,7 +177,7 @@ def stale_blacklist(state: DriverState) -> bool:
 def stack_blockers(actual: HostState, state: DriverState, unload_storage: bool = False) -> list[blockers.Blocker]:
     """Return everything that prevents a reload of the stack, including the uplink."""
     nics = [nic for nic in actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER or nic["function"] == "vf"]
-    found = blockers.module_blockers(state["loaded"], unload_storage)
+    found = blockers.module_blockers(state["loaded"], unload_storage, state["mounts"])
     found += blockers.user_blockers(state["loaded"], state["users"])
     found += blockers.function_blockers(nics, actual.netdevs, state["loaded"], actual.facts["eswitch"])
     found += blockers.stacked_blockers(state["stacked"])
