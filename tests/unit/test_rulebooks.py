@@ -34,7 +34,12 @@ STARTS = {
     ("alerts", "link"): "rdma.fabric.status",
     ("alerts", "driver"): "rdma.fabric.drift",
     ("new_nodes", "node"): "rdma.fabric.join",
+    ("nodes", "node"): "rdma.fabric.join",
 }
+WATCHES = "nodes"
+"""The rulebook that has the API server for a source, not notifications."""
+REGISTERED = """\
+event.type == "ADDED" and event.resource.spec.taints is selectattr("key", "==", "{{ fabric_events_taint }}")"""
 PERIOD = re.compile(r"\d+\s(milliseconds?|seconds?|minutes?|hours?|days?)")
 OURS = re.compile(r'event\.rdma_fabric == "(\w+)"')
 LABEL = re.compile(r'event\.payload\.alerts is selectattr\("labels\.rdma_fabric", "==", "(\w+)"\)')
@@ -59,7 +64,12 @@ def test_each_kind_of_alert_starts_its_playbook() -> None:
     """A notification posts an event of ours with its kind, and that one starts the playbook."""
     posted, started = [], {}
     for rulebook, rule, action, arguments in rules():
-        if action == "post_event":
+        if action == "post_event" and rulebook == WATCHES:
+            kind = "node"
+            assert rule["condition"] == REGISTERED
+            posted.append((rulebook, kind))
+            assert arguments["event"] == {"rdma_fabric": kind}
+        elif action == "post_event":
             (kind,) = LABEL.findall(rule["condition"])
             assert 'event.payload.status == "firing"' in rule["condition"]
             assert arguments["event"] == {"rdma_fabric": kind}
@@ -82,9 +92,11 @@ def test_variables_are_those_of_the_playbook_and_no_consents() -> None:
             none_of(f"{rulebook}: {name}" for name in given if name.startswith("rdma_fabric_allow_"))
 
 
-def test_only_the_rulebook_for_new_nodes_starts_what_changes_anything() -> None:
+def test_only_the_rulebooks_for_new_nodes_start_what_changes_anything() -> None:
     named = {(rulebook, args["name"]) for rulebook, _rule, action, args in rules() if action == "run_playbook"}
-    assert {each for each in named if each[1] not in ONLY_READ} == {("new_nodes", "rdma.fabric.join")}
+    assert {each for each in named if each[1] not in ONLY_READ} == {
+        (rulebook, "rdma.fabric.join") for rulebook in ("new_nodes", WATCHES)
+    }
 
 
 def test_nothing_of_an_event_reaches_a_run() -> None:
@@ -109,7 +121,7 @@ def test_a_storm_of_alerts_starts_one_run() -> None:
     assert {ruleset["execution_strategy"] for rulesets in RULEBOOKS.values() for ruleset in rulesets} == {"sequential"}
 
 
-@pytest.mark.parametrize("name", RULEBOOKS)
+@pytest.mark.parametrize("name", sorted({*RULEBOOKS} - {WATCHES}))
 def test_a_source_takes_notifications_with_the_token_only(name: str) -> None:
     (ruleset,) = RULEBOOKS[name]
     (source,) = ruleset["sources"]
@@ -127,7 +139,8 @@ def test_the_guide_names_every_rulebook_and_its_variables() -> None:
     assert {f"--rulebook rdma.fabric.{name} " in GUIDE for name in SHIPPED} == {True}
     assert set(re.findall(r"\| `(fabric_events_\w+)` \|", GUIDE)) == set(re.findall(r"fabric_events_\w+", text))
     for (rulebook, kind), playbook in STARTS.items():
-        assert re.search(rf"^\| `rdma.fabric.{rulebook}` \| `rdma_fabric: {kind}`.*`{playbook}`", GUIDE, re.MULTILINE)
+        told_by = "the taint" if rulebook == WATCHES else f"`rdma_fabric: {kind}`"
+        assert re.search(rf"^\| `rdma.fabric.{rulebook}` \| .*{told_by}.*`{playbook}`", GUIDE, re.MULTILINE)
 
 
 def test_alerts_of_the_guide_reach_the_rulebook_of_their_kind() -> None:
@@ -136,6 +149,7 @@ def test_alerts_of_the_guide_reach_the_rulebook_of_their_kind() -> None:
     ports = {
         name: told(re.search(r"default\((\d+)\)", rulesets[0]["sources"][0]["eda.builtin.webhook"]["port"]))
         for name, rulesets in SHIPPED.items()
+        if name != WATCHES
     }
     receivers = {each["name"]: each["webhook_configs"] for each in ALERTMANAGER["receivers"] if len(each) > 1}
     reached = {}
@@ -149,7 +163,7 @@ def test_alerts_of_the_guide_reach_the_rulebook_of_their_kind() -> None:
         (matcher,) = route["matchers"]
         for kind in re.findall(r'"(.*)"', matcher)[0].split("|"):
             reached[kind] = told(re.search(r":(\d+)/", webhook["url"]))
-    assert reached == {kind: ports[rulebook] for rulebook, kind in STARTS}
+    assert reached == {kind: ports[rulebook] for rulebook, kind in STARTS if rulebook != WATCHES}
 
 
 def test_the_job_template_of_the_guide_is_one_of_the_guide_to_awx() -> None:
