@@ -190,8 +190,9 @@ class ActionModule(ChartAction):
         variables, joins = variables_of_hosts(task_vars), arguments["joins"]
         turns = arguments["rollout"] and (not removes or bool(drained(hosts, variables)))
         asked = bool(waves) or turns or arguments["joins"] or labels_are_pushed(arguments)
-        answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
-        answer["notices"] = [] if asked else [NOTHING_TAKEN_BACK if removes else NOTHING_WANTED]
+        answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}, "notices": []}
+        if not asked and (removes or arguments["push"]):
+            answer["notices"] = [NOTHING_TAKEN_BACK if removes else NOTHING_WANTED]
         problems += self._of_the_chart(arguments, waves, task_vars)
         if arguments["run_dir"]:
             try:

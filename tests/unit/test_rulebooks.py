@@ -167,7 +167,7 @@ def test_alerts_of_the_guide_reach_the_rulebook_of_their_kind() -> None:
 
 
 def test_the_job_template_of_the_guide_is_one_of_the_guide_to_awx() -> None:
-    awx = (CHECKOUT / "docs" / "guide-awx.md").read_text(encoding="utf-8")
+    awx = (CHECKOUT / "docs" / "controller.yml").read_text(encoding="utf-8")
     for _rulebook, _rule, action, arguments in rules():
         if action == "run_job_template":
             assert f"  - name: {arguments['name']}\n    organization: {arguments['organization']}\n" in awx
