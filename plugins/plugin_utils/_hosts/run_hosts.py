@@ -217,7 +217,11 @@ def is_done(variables: Mapping[str, Any]) -> bool:
     """Return whether a host was finished and waits for nothing, so that its node may take pods."""
     result = variables.get("rdma_fabric_host_result") or {}
     waits = any(result.get(key) for key in ("skipped", "recorded", "reload_due", "reboot_required"))
-    return bool(result) and not waits and value_of(_HOST_MODE, variables.get(_HOST_MODE.name))[0] != "preview"
+    return (
+        bool(result)
+        and not waits
+        and value_of(_HOST_MODE, variables.get(_HOST_MODE.name))[0] not in ("preview", "kept")
+    )
 
 
 def shown_later(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -215,7 +215,7 @@ def _domain_notices(turns: Turns) -> list[str]:
 
 def _may_be_changed(variables: Mapping[str, Any]) -> bool:
     result = variables.get("rdma_fabric_host_result") or {}
-    return bool(result) and not result.get("recorded") and _value("host_mode", variables) != "preview"
+    return bool(result) and not result.get("recorded") and _value("host_mode", variables) not in ("preview", "kept")
 
 
 def _value(short: str, variables: Mapping[str, Any], otherwise: Any = None) -> Any:

@@ -312,6 +312,7 @@ def test_hosts_whose_nodes_are_drained_are_told_apart_and_the_others_of_them_are
         {"rdma_fabric_host_result": {**FINE, "recorded": True}},
         {"rdma_fabric_host_result": {**FINE, "reboot_required": True}},
         {"rdma_fabric_host_result": FINE, "rdma_fabric_host_mode": "preview"},
+        {"rdma_fabric_host_result": FINE, "rdma_fabric_host_mode": "kept"},
     ],
 )
 def test_a_node_stays_as_it_is_while_its_host_is_only_looked_at_or_waits(own: dict[str, Any]) -> None:

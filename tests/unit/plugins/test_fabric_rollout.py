@@ -43,6 +43,7 @@ def turns(result: dict[str, Any]) -> list[str]:
         ({"rdma_fabric_host_result": TO_BOOT, "rdma_fabric_allow_reboot": "yes"}, True),
         ({"rdma_fabric_host_result": {**TO_CHANGE, "recorded": True}}, False),
         ({"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_host_mode": "preview"}, False),
+        ({"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_host_mode": "kept"}, False),
         (
             {"rdma_fabric_host_result": TO_BOOT, "rdma_fabric_allow_reboot": True, "rdma_fabric_host_mode": "preview"},
             False,
