@@ -60,6 +60,9 @@ for _concern in ORDER:
 program_path()
 
 KEPT = "kept"
+_NOT_KEPT = (
+    "mode: kept is for state: present, and needs output_file, the document of the host that an earlier run wrote"
+)
 # What a notice begins with among the printed lines of a plan; no step does.
 _NOTICE = "notice: "
 # What a run that applied tells beside facts and plan; the report shows it.
@@ -104,8 +107,8 @@ class ActionModule(HostAction):
         recorded = arguments["recording"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
         if arguments["mode"] == KEPT:
-            if output is None:
-                raise ActionFailure("mode: kept needs output_file, the document of the host that an earlier run wrote")
+            if output is None or arguments["state"] != "present":
+                raise ActionFailure(_NOT_KEPT)
             return kept_result(output, desired, check=self.check_mode, strict=arguments["strict"])
         if output is not None:
             # Before the host is changed: what was done to it must not be lost for want of a place.

@@ -100,9 +100,9 @@ options:
     description:
       - With V(apply), the plan is executed outside check mode.
       - With V(preview), it never is.
-      - With V(kept), there is no connection to the host. The result is that of O(output_file), which an earlier run has
-        written. The task fails if that file is missing or was made from another O(desired), and if steps of it failed,
-        were refused (see O(strict)) or were not executed.
+      - With V(kept), which is for O(state=present), there is no connection to the host. The result is that of
+        O(output_file), which an earlier run has written. The task fails if that file is missing or was made from
+        another O(desired), and if steps of it failed, were refused (see O(strict)) or were not executed.
     type: str
     choices: [apply, preview, kept]
     default: apply

@@ -674,6 +674,10 @@ class TestWhatAnEarlierRunHasKept:
         assert "egx-01.json: cannot be read" in self.kept(plan, tmp_path / "egx-01.json")["msg"]
         assert "needs output_file" in plan(mode="kept")["msg"]
 
+    def test_nothing_kept_tells_that_a_host_was_taken_back(self, plan: Plan, tmp_path: Path) -> None:
+        result = self.kept(plan, tmp_path / "egx-01.json", self.document(), state="absent")
+        assert result["msg"].startswith("mode: kept is for state: present")
+
     def test_steps_that_were_only_planned_fail_outside_check_mode(self, plan: Plan, tmp_path: Path) -> None:
         step = sample_fleet.step("mtu:rail0", "set it")
         document = self.document(step)
