@@ -41,7 +41,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     read_turns,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.port_needs import unmet_needs
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import held
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.proofs import read_verification
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     cordon_notices,
@@ -82,16 +82,16 @@ class ActionModule(FabricAction):
         of_cordons = cordon_notices(names, variables)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables)), *of_cordons]
         unknown = unknown_interfaces(spec, hosts)
-        unfit = unmet_needs(spec, [each for each in hosts if each["host"] not in of_earlier_run])
+        needs = held(spec, [each for each in hosts if each["host"] not in of_earlier_run])
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns, *unknown, *unfit],
+            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns, *unknown, *needs.unmet, *needs.devices],
             # With hosts that were read earlier names say more than this run has seen.
-            unknown_interfaces=[*([] if of_earlier_run else unknown), *unfit],
+            unknown_interfaces=[*([] if of_earlier_run else unknown), *needs.unmet],
             generated_at=now(),
             title=arguments["title"],
             validation=validation,
@@ -127,7 +127,7 @@ class ActionModule(FabricAction):
             "write": arguments["write"],
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
-            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier, *of_cordons],
+            "recap": [*recap_lines(report, check=self.check_mode), *needs.devices, *of_chart, *earlier, *of_cordons],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])

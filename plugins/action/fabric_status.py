@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     registered_documents,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import held
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     nodes_of,
     taking_part,
@@ -82,7 +83,8 @@ class ActionModule(ClusterAction):
         documents, unusable = registered_documents([host for host in hosts if host not in unfinished], variables)
         classes = host_classes(documents, {**unfinished, **unusable}, spec)
         cluster = self._cluster(arguments, hosts, variables)
-        attention = attention_of(classes, cluster)
+        needs = held(whole(spec, variables)[0], documents)
+        attention = [*attention_of(classes, cluster), *needs.unmet]
         output = Path(arguments["output_file"]).expanduser().absolute() if arguments["output_file"] else None
         counters = counters_state(
             counters_told([each["host"] for each in documents], variables), earlier_counters(output), now()
@@ -94,6 +96,7 @@ class ActionModule(ClusterAction):
             "hosts": {"total": len(hosts), "classes": classes},
             "counters": counters,
             "gpus": self._gpus(arguments, documents, variables, counters) if arguments["gpus"] else None,
+            "devices": needs.devices,
             "cluster": cluster,
             "attention": attention,
         }

@@ -21,7 +21,15 @@ PLUGINS = CHECKOUT / "plugins"
 UTILS = "ansible_collections.rdma.fabric.plugins.module_utils"
 LEAVES = tuple(
     f"{UTILS}.{each}"
-    for each in ("_violations", "_port_counters", "_cpu_lists", "_pcie_links", "_label_requirements", "_version")
+    for each in (
+        "_violations",
+        "_port_counters",
+        "_cpu_lists",
+        "_pcie_links",
+        "_label_requirements",
+        "_needs",
+        "_version",
+    )
 )
 NEWER_THAN_PYTHON_3_8 = {"graphlib", "tomllib", "zoneinfo"}
 MOST_CODE_LINES = 600

@@ -10,14 +10,11 @@ older than 5.8, or with MLNX_OFED older than 5.1, where IPoIB's enhanced mode is
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import PART, needs_of, too_old
+
 _KIND, _PROGRAM = "IPoIBNetwork", "ipoib"
-_INBOX = "inbox"
-_KERNEL, _OFED = (5, 8), (5, 1)
-# They bring drivers of later kernels under the number of an old one, so that it tells nothing.
-_BACKPORTING = frozenset({"rhel", "fedora", "centos", "suse", "sles", "opensuse"})
 
 
 def has_ipoib(spec: Mapping[str, Any] | None) -> bool:
@@ -40,15 +37,4 @@ def too_old_for_ipoib(facts: Mapping[str, Any]) -> str:
     """Return the driver with which pods of this host may not reach each other by IPoIB, empty where they can."""
     if not any(nic["link_layer"] == "InfiniBand" for nic in facts["nics"]):
         return ""
-    stack, system = facts["stack"], facts["system"]
-    if stack["flavour"] != _INBOX:
-        version = _numbers(stack["version"])
-        return f"{stack['flavour']} {stack['version']}" if version and version < _OFED else ""
-    names = {system["os"]["id"], *system["os"]["id_like"]}
-    kernel = _numbers(system["kernel"])
-    return f"kernel {system['kernel']}" if kernel and kernel < _KERNEL and not names & _BACKPORTING else ""
-
-
-def _numbers(version: str | None) -> tuple[int, int] | None:
-    found = re.match(r"(\d+)\.(\d+)", version or "")
-    return (int(found.group(1)), int(found.group(2))) if found else None
+    return next(filter(None, (too_old(facts, need) for need in needs_of(_PROGRAM, {}) if need.kind == PART)), "")

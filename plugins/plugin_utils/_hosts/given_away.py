@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import (
-    LINKS,
-    OF_PORTS,
-    Function,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import OF_PORTS, Function
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
     Given,
     Offer,
@@ -22,11 +18,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
     giving_objects,
     offers_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
-Document = Mapping[str, Any]
+from .functions import Document, functions_of, labels_of
 
-_IPV4_DEFAULT = ("default route", "ipv4")
 _CUT = "a pod that gets it cuts the node off the network"
 _MEANT = "select the ports that are meant, a port by pciAddresses, its VFs by pfNames or rootDevices"
 
@@ -45,7 +41,7 @@ class GivenAway(NamedTuple):
 def given_away(spec: Mapping[str, Any]) -> GivenAway:
     """Return what the cluster objects of a FabricSpec give to pods of the hosts' own, whoever makes it."""
     objects = giving_objects(spec)
-    return GivenAway(offers_of(objects), given_by(objects))
+    return GivenAway([each for each in offers_of(objects) if each.plugin == SRIOV], given_by(objects))
 
 
 def uplinks_given_away(given: GivenAway, document: Document) -> list[Violation]:
@@ -57,16 +53,14 @@ def uplinks_given_away(given: GivenAway, document: Document) -> list[Violation]:
 
 
 def _of_host(given: GivenAway, document: Document) -> Iterator[Violation]:
-    facts, labels = document["facts"], _labels(document)
-    functions = {each.address: each for each in _functions(document)}
+    facts, labels = document["facts"], labels_of(document)
+    functions = {each.address: each for each in functions_of(document)}
     macs = {str(netdev["name"]): str(netdev["mac"] or "").lower() for netdev in facts["netdevs"]}
     for uplink in facts["uplinks"]:
         name, pci = str(uplink["netdev"]), uplink["pci"]
         why = f"{name}, which carries the node's own network ({', '.join(uplink['reasons'])}): {_CUT}"
         function = functions.get(pci)
         if function is not None:
-            has_route = all(word in (*uplink["reasons"], *uplink["needs"]) for word in _IPV4_DEFAULT)
-            function = function._replace(has_default_route=has_route)
             for offer in given.offers:
                 if offer.runs_on(document["host"], labels) and offer.has(function):
                     hint = f"{_MEANT}, or keep the plugin off this node by its nodeSelector"
@@ -85,8 +79,8 @@ def ports_without_functions(given: GivenAway, document: Document) -> list[Notice
     Since v3.5.0 the device plugin finds functions alone by them, so that a node offers nothing of such a port.
     """
     found = []
-    labels = _labels(document)
-    ports = [each for each in _functions(document) if each.port is None] if given.offers else []
+    labels, functions = labels_of(document), functions_of(document) if given.offers else ()
+    ports = [each for each in functions if each.port is None and not each.has_vfs]
     for offer in given.offers:
         if offer.ports_by_name or not offer.runs_on(document["host"], labels):
             continue
@@ -105,40 +99,3 @@ def _asked(offer: Offer, ports: Sequence[Function]) -> Iterator[tuple[str, str, 
                 for port in ports:
                     if name == (port.netdev if key == "pfNames" else port.address).lower():
                         yield key, item, port
-
-
-def _functions(document: Document) -> Iterator[Function]:
-    """Yield the functions of a host that the plugin looks at: a port with VFs is none of them."""
-    facts, made = document["facts"], _made(document)
-    nics = {nic["address"]: nic for nic in facts["nics"]}
-    for address, nic in nics.items():
-        if made.get(address, (nic["sriov"] or {}).get("enabled") or 0):
-            continue
-        port = nics.get(nic["pf"])
-        siblings = ((port or {}).get("sriov") or {}).get("vfs") or []
-        yield Function(
-            address=address,
-            vendor=str(nic["vendor"]),
-            device=str(nic["device"]),
-            driver=str(nic["driver"] or ""),
-            netdev=_first(nic["netdevs"]),
-            link=LINKS.get(str(nic["link_layer"]), ""),
-            is_rdma=bool(nic["rdma"]),
-            port=None if port is None else (_first(port["netdevs"]), port["address"]),
-            number=siblings.index(address) if address in siblings else -1,
-        )
-
-
-def _made(document: Document) -> dict[str, int]:
-    """Return the number of functions that the plan of a host gives its ports, by their address."""
-    own = [step for step in document["plan"]["steps"] if step["concern"] == "vfs" and step["status"] == "planned"]
-    # Other steps of the concern are about settings of the functions.
-    return {str(step["id"]).partition(":")[2]: step["to"] for step in own if isinstance(step["to"], int)}
-
-
-def _labels(document: Document) -> dict[str, str]:
-    return {**document["facts"]["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
-
-
-def _first(names: Sequence[str]) -> str:
-    return str(names[0]) if names else ""

@@ -185,6 +185,7 @@ def screen(status: Mapping[str, Any]) -> list[str]:
     lines += _class_lines(status["hosts"]["classes"])
     lines += counter_lines(status.get("counters"))
     lines += gpu_lines(status.get("gpus"))
+    lines += [f"  {one_line(text)}" for text in status.get("devices") or []]
     if status.get("release"):
         lines.append(f"engine: helm, {one_line(status['release'])}")
     lines += _cluster_lines(status["cluster"])

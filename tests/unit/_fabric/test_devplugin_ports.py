@@ -45,9 +45,5 @@ def test_releases_before_3_5_find_whole_ports_by_their_own_name_and_address() ->
     assert not takes({"pfNames": ["rail0#0-3"]}, PORT, ports_by_name=True)
 
 
-def test_a_function_with_an_ipv4_default_route_is_left_out_by_every_selector() -> None:
-    assert not takes({}, PORT._replace(has_default_route=True), ports_by_name=False)
-
-
 def test_what_is_to_have_rdma_has_a_device_of_it() -> None:
     assert not takes({"isRdma": True}, PORT._replace(is_rdma=False), ports_by_name=False)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which network functions of a host the SR-IOV network device plugin offers by its selectors.
+"""Which network functions of a host a device plugin offers by its selectors.
 
-Source: sriov-network-device-plugin, its ``pkg/netdevice/netDeviceProvider.go`` (AddTargetDevices, GetFilteredDevices),
-``pkg/resources/deviceSelectors.go`` and ``pkg/devices/gen_net.go``, v3.3 to v3.9 and its main branch.
+Sources: sriov-network-device-plugin, its ``pkg/netdevice/netDeviceProvider.go`` (AddTargetDevices, GetFilteredDevices),
+``pkg/resources/deviceSelectors.go`` and ``pkg/devices/gen_net.go``, v3.3 to v3.9 and its main branch;
+k8s-rdma-shared-dev-plugin, its ``pkg/resources/device_selectors.go`` (``deviceIDs`` and ``ifNames`` are of its own).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Function(NamedTuple):
     """A network function of a host as the plugin sees it: ``link`` is ``ether``, ``infiniband`` or empty.
 
     ``port`` are name and address of the port that a VF is of, and ``number`` is its own there; a port has
-    no ``port``, and neither has a VF in a guest. ``has_default_route``: an IPv4 one by its own interface.
+    no ``port``, and neither has a VF in a guest. ``has_default_route`` (an IPv4 one by its own interface:
+    HasDefaultRoute of ``pkg/utils``) and ``has_vfs`` keep it from the SR-IOV device plugin, whatever the selectors.
     """
 
     address: str
@@ -39,20 +41,18 @@ class Function(NamedTuple):
     port: tuple[str, str] | None = None
     number: int = -1
     has_default_route: bool = False
+    has_vfs: bool = False
 
 
 def takes(selectors: Selectors, function: Function, *, ports_by_name: bool) -> bool:
-    """Return whether selectors of type netDevice let a function through; ``ports_by_name`` tells it of the release.
-
-    None does where the function has an IPv4 default route (HasDefaultRoute of ``pkg/utils``).
-    """
-    if function.has_default_route:
-        return False
+    """Return whether selectors of network devices let a function through; ``ports_by_name`` tells it of the release."""
     if any(selectors.get(key) for key in _UNTOLD) or (selectors.get("isRdma") and not function.is_rdma):
         return False
     own = {
         "vendors": function.vendor,
         "devices": function.device,
+        "deviceIDs": function.device,
+        "ifNames": function.netdev,
         "drivers": function.driver,
         "pciAddresses": function.address,
         "linkTypes": function.link,

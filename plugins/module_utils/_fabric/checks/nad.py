@@ -164,6 +164,13 @@ def programs_of(config: str) -> list[tuple[str, str]]:
     return found
 
 
+def calls_of(configs: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Return (type, configuration) of every CNI plugin that attachments with these configurations call."""
+    parsed = [parse_json(config or "{}") for config in configs]
+    values = [value for value, problems in parsed if not problems and isinstance(value, dict)]
+    return [(str(plugin.get("type")), plugin) for value in values for _path, plugin in plugins_of(value)]
+
+
 def components_of(configs: Iterable[str]) -> list[str]:
     """Return the components that bring programs of attachments with these configurations to the nodes."""
     named = {program for config in configs for _path, program in programs_of(config)}

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Tuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import LINK, needs_of
+
 from ..common.images import older_than, version_numbers
 from ..common.jsontext import Problem
 from .devplugin import selector_groups
@@ -33,8 +35,6 @@ _NV_IPAM_LEADER = (0, 0, 3)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
 # The first releases, its own and the vendor's, that give no node a part that is excluded as a whole.
 _NV_IPAM_PASSES_OVER = ((0, 4, 0), (26, 1, 0))
-# Between these it takes only devices with /dev/infiniband/issm*: Mellanox/k8s-rdma-shared-dev-plugin#116.
-_SHARED_WITH_ISSM = ((1, 1, 0), (1, 5, 2))
 # k8snetworkplumbingwg/sriov-network-device-plugin#481, its auxNetDevice and selectors in a list came after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
 # First release with a field of a resource or of its selectors: pkg/types/types.go of each release.
@@ -103,11 +103,10 @@ def version_remarks(component: str, version: str) -> list[Problem]:
     if component == "nv-ipam" and not reads_pool_objects(version):
         problem = f"nv-ipam {version} never renews the token in its kubeconfig"
         return [Problem("", problem, "use v0.1.1 or newer; the pools of the input become IPPool objects then")]
-    numbers, (first, fixed) = version_numbers(version), _SHARED_WITH_ISSM
-    found = []
-    if component == "rdma-shared-device-plugin" and numbers is not None and first <= numbers < fixed:
-        problem = f"{version} offers InfiniBand ports only: it asks for /dev/infiniband/issm*, which Ethernet lacks"
-        found = [Problem("", problem, "use v1.5.2 or newer for Ethernet ports")]
+    of_links = [need for need in needs_of(component, {}, version_numbers(version)) if need.kind == LINK and need.until]
+    found = [
+        Problem("", f"{version} offers {need.want[0]} ports only: it needs {need.text}", need.step) for need in of_links
+    ]
     if component == "multus" and older_than(version, _MULTUS_PAUSING_WATCH):
         problem = f"multus {version} watches its token without a pause and so uses all CPU it is allowed"
         if older_than(version, MULTUS_THIN_ENTRYPOINT):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import NEEDS, PROGRAM
+
 from ..checks import nad, sriov_networks
 from ..checks.nv_ipam import PoolKey
 from ..checks.versions import reads_pool_objects, webhook_problems
@@ -26,34 +28,8 @@ from .pools import Pool
 from .resources import ATTACHMENT_KIND
 
 NV_IPAM = "nvIpam"
-CNI_PLUGINS = "secondaryNetwork.cniPlugins"
 MULTUS = "secondaryNetwork.multus"
-_OF_THE_CNI_PROJECT = (
-    "bandwidth",
-    "bridge",
-    "dhcp",
-    "dummy",
-    "firewall",
-    "host-device",
-    "host-local",
-    "ipvlan",
-    "loopback",
-    "macvlan",
-    "portmap",
-    "ptp",
-    "sbr",
-    "static",
-    "tap",
-    "tuning",
-    "vlan",
-    "vrf",
-)
-PROVIDERS: dict[str, str] = {
-    **dict.fromkeys(_OF_THE_CNI_PROJECT, CNI_PLUGINS),
-    "ipoib": "secondaryNetwork.ipoib",
-    "nv-ipam": NV_IPAM,
-    "whereabouts": "secondaryNetwork.ipamPlugin",
-}
+PROVIDERS = {program: need.want[0] for need in NEEDS if need.kind == PROGRAM for program in need.components}
 """The section of a NicClusterPolicy that puts a CNI or IPAM program on the nodes."""
 
 _OF_OPENSHIFT = tuple(f"{openshift.OWNER}.{name}" for name in openshift.BROUGHT)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV, modules_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
 from ..checks import nad
@@ -207,7 +208,7 @@ def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
         "driver": None,
         "peer_memory": None,
         "functions": functions,
-        "kernel_modules": ["tun", "vhost_net"] if spec.get("needVhostNet") else [],
+        "kernel_modules": modules_of(SRIOV, spec).get("", []),
     }
 
 

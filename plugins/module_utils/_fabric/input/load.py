@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 
-from ..checks import driver_container, multus, nv_ipam
+from ..checks import driver_container, multus, nad, nv_ipam
 from ..checks.cni import RESOURCE_NAME
 from ..checks.versions import version_problems, version_remarks
 from ..common import openshift as platform
@@ -122,6 +122,8 @@ def build_spec(
     # With an operator, what resources ask of hosts is its work, but for modules, which it does not load.
     requests = [] if release else _host_requests(whole.policies, given, all_settings, findings)
     requests += policy.module_requests(whole.policies)
+    configs = [network.config for network in given.networks if network.valid]
+    requests += policy.requests_for("networks", nad.calls_of(configs))
     spec: FabricSpec = {
         "version": VERSION,
         ENGINE: DIRECT if release is None else HELM,

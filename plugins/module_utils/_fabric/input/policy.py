@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV, modules_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
 from ..checks import devplugin, doca_telemetry, ib_kubernetes, multus, nic_configuration
@@ -55,9 +56,6 @@ _KNOWN_OF_HOSTS = frozenset(
     + [f"{FEATURES}{name}" for name in ("kernel-version.full", "system-os_release.ID", "system-os_release.VERSION_ID")]
 )
 VENDOR_GPUS = {GPU_LABEL: "true"}
-# Without /dev/infiniband/{rdma_cm,umad*,uverbs*} the plugin takes no device (pkg/resources/rdma_device_spec.go);
-# rdma-core loads ib_umad for InfiniBand ports alone (kernel-boot/modules/infiniband.conf).
-_OF_SHARED_DEVICES = ("rdma_ucm", "ib_umad")
 """Labels of nodes with a NIC, and with a GPU, of the vendor, as NFD sets them with the operator's configuration."""
 
 
@@ -336,18 +334,41 @@ def host_requests(policy: Policy, settings: dict[str, Any]) -> list[dict[str, An
 
 
 def module_requests(policies: Sequence[Policy]) -> list[dict[str, Any]]:
-    """Return the kernel modules that hosts need for the RDMA shared device plugin, with the labels of the nodes."""
+    """Return the kernel modules that hosts need for device plugins of the policies, with the labels of the nodes."""
+    return [
+        {**request, "node_selector": driver_selector(policy), **driver_terms(policy)}
+        for policy in policies
+        for request in requests_for(f"{policy.kind}/{policy.name}", _plugins_of(policy))
+    ]
+
+
+def _plugins_of(policy: Policy) -> list[tuple[str, Mapping[str, Any]]]:
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    if policy.spec.get("rdmaSharedDevicePlugin") is not None:
+        found.append((SHARED, {}))
+    config = plugin_config(policy.spec, "sriovDevicePlugin") or {"resourceList": []}
+    for item in config["resourceList"]:
+        found += [(SRIOV, each) for _path, each in devplugin.selector_groups("", item["selectors"])]
+    return found
+
+
+def requests_for(source: str, components: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the kernel modules that components with their settings need, as requests of all hosts of a link layer."""
+    wanted: dict[str, list[str]] = {}
+    for component, given in components:
+        for link, modules in modules_of(component, given).items():
+            known = wanted.setdefault(link, [])
+            known += [name for name in modules if name not in known]
     return [
         {
-            "source": f"{policy.kind}/{policy.name}",
-            "node_selector": driver_selector(policy),
-            **driver_terms(policy),
+            "source": source,
+            "node_selector": {},
             "driver": None,
             "peer_memory": None,
-            "kernel_modules": list(_OF_SHARED_DEVICES),
+            "kernel_modules": modules,
+            **({"link_layer": link} if link else {}),
         }
-        for policy in policies
-        if policy.spec.get("rdmaSharedDevicePlugin") is not None
+        for link, modules in wanted.items()
     ]
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV, Release
+
 from ..checks import devplugin, nad
 from ..checks.cni import plugins_of
 from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, takes
 from ..checks.driver_container import WAIT_LABEL
-from ..common.images import older_than, split_reference
+from ..common.images import older_than, split_reference, version_numbers
 from ..common.jsontext import parse_json
-from .components.device_plugins import CONFIG_KEY, SRIOV, sriov
+from .components.device_plugins import CONFIG_KEY, rdma_shared, sriov
 from .on_node import selects
 from .render import cluster_rollout, objects_of, of_node_policies, render
 
@@ -24,8 +26,13 @@ _COMPONENT = "app.kubernetes.io/component"
 
 
 class Offer(NamedTuple):
-    """One resource of a SR-IOV device plugin: its sets of selectors, and the pod of the plugin with its nodes."""
+    """One resource of a device plugin: its sets of selectors, and the pod of the plugin with its nodes.
 
+    ``plugin`` is the component, ``release`` its numbers, None for a current one.
+    """
+
+    plugin: str
+    release: Release | None
     resource: str
     selectors: tuple[Selectors, ...]
     pod: Body
@@ -37,6 +44,8 @@ class Offer(NamedTuple):
 
     def has(self, function: Function) -> bool:
         """Tell whether pods may get a function, unless another resource is the first that takes it."""
+        if self.plugin == SRIOV and (function.has_vfs or function.has_default_route):
+            return False
         return any(takes(each, function, ports_by_name=self.ports_by_name) for each in self.selectors)
 
 
@@ -63,13 +72,13 @@ def giving_objects(spec: Mapping[str, Any]) -> list[Body]:
     if spec.get("chart"):
         cluster = cluster_rollout(dict(spec))
         for rollout in (cluster, *of_node_policies(dict(spec), cluster)):
-            found += sriov(rollout)
+            found += [*sriov(rollout), *rdma_shared(rollout)]
         found += map(nad.network_attachment, spec.get("networks") or [])
     return found
 
 
 def offers_of(objects: Sequence[Body]) -> list[Offer]:
-    """Return what the SR-IOV device plugins among rendered objects offer of network functions."""
+    """Return what device plugins among rendered objects offer of network functions."""
     configs = {
         (each["metadata"].get("namespace"), each["metadata"]["name"]): each["data"][CONFIG_KEY]
         for each in objects
@@ -77,26 +86,36 @@ def offers_of(objects: Sequence[Body]) -> list[Offer]:
     }
     found = []
     for body in objects:
-        if body["kind"] != "DaemonSet" or (body["metadata"].get("labels") or {}).get(_COMPONENT) != SRIOV:
+        plugin = (body["metadata"].get("labels") or {}).get(_COMPONENT)
+        if body["kind"] != "DaemonSet" or plugin not in (SHARED, SRIOV):
             continue
         pod = body["spec"]["template"]["spec"]
         version = split_reference(pod["containers"][0]["image"])["version"]
-        by_name = older_than(version, PORTS_BY_NAME_UNTIL)
         for volume in pod["volumes"]:
             text = configs.get((body["metadata"].get("namespace"), (volume.get("configMap") or {}).get("name")))
-            found += [] if text is None else _resources(text, pod, by_name)
+            found += [] if text is None else _resources(plugin, text, pod, version)
     return found
 
 
-def _resources(text: str, pod: Body, by_name: bool) -> list[Offer]:
-    config, problems = devplugin.check_sriov(text)
+def _resources(plugin: str, text: str, pod: Body, version: str) -> list[Offer]:
+    kind = "sriov" if plugin == SRIOV else "rdma_shared"
+    config, problems = devplugin.CHECKS[kind](text)
     if problems:
         return []
+    items = config["resourceList" if plugin == SRIOV else "configList"]
+    by_name, release = older_than(version, PORTS_BY_NAME_UNTIL), version_numbers(version)
     return [
-        Offer(name, tuple(each for _path, each in devplugin.selector_groups("", item["selectors"])), pod, by_name)
-        for name, item in zip(devplugin.resource_names("sriov", config), config["resourceList"])
+        Offer(plugin, release, name, _selectors(item, plugin), pod, by_name)
+        for name, item in zip(devplugin.resource_names(kind, config), items)
         if (item.get("deviceType") or _NET_DEVICE) == _NET_DEVICE
     ]
+
+
+def _selectors(item: Body, plugin: str) -> tuple[Selectors, ...]:
+    if plugin == SRIOV:
+        return tuple(each for _path, each in devplugin.selector_groups("", item["selectors"]))
+    # It takes what has an RDMA device alone; the retired ``devices`` are names of interfaces.
+    return ({**(item.get("selectors") or {"ifNames": item.get("devices") or []}), "isRdma": True},)
 
 
 def given_by(objects: Sequence[Body]) -> list[Given]:

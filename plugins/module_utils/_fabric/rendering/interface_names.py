@@ -31,9 +31,11 @@ def interfaces_named(spec: Object) -> list[NamedInterface]:
     Names of more than 15 bytes are left out: they are alternative ones.
     """
     found = [
-        NamedInterface(f"network {each['network']}", "master", each["master"])
+        NamedInterface(f"network {each['network']}", key, plugin[key])
         for each in networks_of(spec)
-        if each["master"]
+        for plugin in each["plugins"]
+        for key in ("master", "device")
+        if isinstance(plugin.get(key), str) and plugin[key] and (key == "master" or plugin.get("type") == "host-device")
     ]
     for policy in policies_of(spec):
         for kind, section in _SECTIONS.items():

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 from ..checks import devplugin, multus, nad
-from ..checks.cni import RESOURCE_NAME, plugins_of
+from ..checks.cni import RESOURCE_NAME
 from ..checks.driver_container import policies_of
 from ..common import names
 from ..common.images import mirrored
-from ..common.jsontext import Problem, parse_json
+from ..common.jsontext import Problem
 from ..common.objects import Object, build
 
 COMPONENT = "verify"
@@ -37,9 +37,10 @@ def networks_of(spec: Object) -> list[dict[str, Any]]:
     """Return every network of a FabricSpec, in its order, as the plan of a proof needs it.
 
     Each is ``{"network": "namespace/name", "namespace", "name", "kind", "plugin", "master", "mtu", "resource",
-    "candidates", "isolated"}``; ``plugin`` is the type of its first CNI plugin. ``resource`` is the one a pod asks for
-    to use it: the network's own, or the RDMA shared device plugin's for its master; None when several fit
-    (``candidates``) or none does. An isolated one is for pods of its namespace alone.
+    "candidates", "plugins", "isolated"}``; ``plugin`` is the type of its first CNI plugin, ``plugins`` are all as they
+    are called. ``resource`` is the one a pod asks for to use it: the network's own, or the RDMA shared device plugin's
+    for its master; None when several fit (``candidates``) or none does. An isolated one is for pods of its namespace
+    alone.
     """
     shared = [(name, _interfaces(item)) for name, item in shared_resources(spec)]
     rendered = [(each["kind"], nad.network_attachment(each)) for each in spec.get("networks") or []]
@@ -51,7 +52,8 @@ def networks_of(spec: Object) -> list[dict[str, Any]]:
 
 def _network(kind: str, attachment: Object, shared: list[tuple[str, list[str]]]) -> dict[str, Any]:
     metadata = attachment["metadata"]
-    plugin = _first_plugin((attachment.get("spec") or {}).get("config"))
+    plugins = [each for _type, each in nad.calls_of([(attachment.get("spec") or {}).get("config") or ""])]
+    plugin = plugins[0] if plugins else {}
     own = (metadata.get("annotations") or {}).get(RESOURCE_NAME)
     master = plugin.get("master") if isinstance(plugin.get("master"), str) else None
     fitting = [name for name, interfaces in shared if master in interfaces] or [name for name, _interfaces in shared]
@@ -67,13 +69,8 @@ def _network(kind: str, attachment: Object, shared: list[tuple[str, list[str]]])
         "mtu": mtu if isinstance(mtu, int) and not isinstance(mtu, bool) and mtu > 0 else None,
         "resource": candidates[0] if len(candidates) == 1 else None,
         "candidates": candidates,
+        "plugins": plugins,
     }
-
-
-def _first_plugin(config: Any) -> dict[str, Any]:
-    value, problems = parse_json(config) if isinstance(config, str) and config.strip() else ({}, [])
-    plugins = plugins_of(value) if not problems and isinstance(value, dict) else []
-    return plugins[0][1] if plugins else {}
 
 
 def shared_resources(spec: Object) -> Iterator[tuple[str, dict[str, Any]]]:

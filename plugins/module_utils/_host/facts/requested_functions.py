@@ -80,10 +80,11 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
 def with_modules(desired: HostSpec, facts: Facts) -> HostSpec:
     """Return the spec with the kernel modules that policies need on this host."""
     labels = {**facts["labels"], **desired["node_labels"]}
-    modules = list(desired["kernel_modules"])
+    modules, layers = list(desired["kernel_modules"]), {None, *(nic["link_layer"] for nic in facts["nics"])}
     for request in desired["requests"]:
         known = [name.replace("-", "_") for name in modules]
-        modules += [name for name in request["kernel_modules"] if fits(request, labels) and name not in known]
+        fitting = fits(request, labels) and request["link_layer"] in layers
+        modules += [name for name in request["kernel_modules"] if fitting and name not in known]
     return {**desired, "kernel_modules": modules}
 
 

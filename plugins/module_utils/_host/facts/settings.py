@@ -38,7 +38,8 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
         from .kernel_arguments import read_kernel_arguments
 
         settings["kernel_arguments"] = read_kernel_arguments(probe, arguments, records)
-    if mode:
+    # What a policy asks for may need one mode, whoever has set it.
+    if mode or desired.get("requests"):
         settings["netns_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
     if hugepages:
         from .memory import read_hugepages

@@ -24,6 +24,7 @@ from .place import (
     known_keys,
     list_of,
     mapping_in,
+    one_of,
     optional_number,
     optional_text,
     record_of,
@@ -80,7 +81,10 @@ class NodeRequirement(TypedDict):
 
 
 class HostRequest(TypedDict):
-    """The settings of a policy for the hosts that its selector matches: sections of the operator's spec, and ports."""
+    """The settings of a policy for the hosts that its selector matches: sections of the operator's spec, and ports.
+
+    ``kernel_modules`` are for those of them that have a port of ``link_layer``, if that is given.
+    """
 
     source: str | None
     node_selector: dict[str, str]
@@ -90,6 +94,7 @@ class HostRequest(TypedDict):
     functions: FunctionRequest | None
     netns_mode: str | None
     kernel_modules: list[str]
+    link_layer: str | None
 
 
 class RunSpec(TypedDict):
@@ -340,6 +345,7 @@ _REQUEST: Readers = {
     "functions": function_request.read,
     "netns_mode": netns_mode,
     "kernel_modules": _modules,
+    "link_layer": one_of(("Ethernet", "InfiniBand"), None),
 }
 _REQUIREMENT: Readers = {
     "key": lambda place, value: text_of(place, value, "a label key", syntax.label_key_problem) or "",

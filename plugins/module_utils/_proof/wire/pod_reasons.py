@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import NEEDS
+
 from ..output_text import quoted
 from ..problem import Problem
 
@@ -97,20 +99,10 @@ _KNOWN = (
         "the address could not be given: the range is used up, or whereabouts cannot reach the API server",
         "look at the IPPool of the range and at the whereabouts pods",
     ),
-    (
-        r"invalid MTU",
-        "the network's MTU is larger than that of its master on the node",
-        "give the port that MTU in rdma_fabric_interfaces, or the network a smaller one",
-    ),
-    (
-        r"failed to create (?:macvlan|ipvlan): invalid argument",
-        "the network's master is no Ethernet port: neither macvlan nor ipvlan takes InfiniBand",
-        "use an IPoIBNetwork, or name an Ethernet port as the master",
-    ),
-    (
-        r"failed to create (?:macvlan|ipvlan): device or resource busy",
-        "the network's master belongs to a bond or a bridge, or carries macvlan beside ipvlan",
-        "name the bond as the master, or another port",
+    *(
+        (need.seen, f"on the node {', '.join(need.components)} lacks {need.text}", need.step)
+        for need in NEEDS
+        if need.seen
     ),
     (
         r"failed to create .{0,40}operation not supported",
@@ -148,20 +140,9 @@ _KNOWN = (
         "look for the pod that has it, and at the VF's driver (rdma.fabric.status)",
     ),
     (
-        r"not of type ipoib",
-        "the network's master is no IPoIB interface on the node",
-        "name an InfiniBand port as the master, or use a MacvlanNetwork; ib_ipoib must be loaded",
-    ),
-    (
         r"InfiniBand status .{0,60}configured",
         "ib-kubernetes has given the pod no GUID",
         "look at its pod and at its connection to UFM",
-    ),
-    (
-        r"awareness mode is set to shared|failed to move RDMA device",
-        "the node does not let an RDMA device move into a pod: its RDMA devices are shared by all namespaces, or the "
-        "device has others open",
-        "set rdma_fabric_netns_mode: exclusive on the node, or leave rdma-cni out of the network",
     ),
     (
         r"failed to get RDMA devices? for|more than one RDMA device",

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV
+
 from ...checks.devplugin import check_rdma_shared, check_sriov, config_text
 from ...common.objects import Object, config_map, config_volume, digest, host_volume, mount, service_account, workload
 from ..rollout import CRITICAL, Rollout, resources_of
 
-RDMA = "rdma-shared-device-plugin"
-SRIOV = "sriov-device-plugin"
 RDMA_CONFIG_MAP = "rdma-devices"
 SRIOV_CONFIG_MAP = "network-operator-sriovdp-config"
 CONFIG_KEY = "config.json"
@@ -33,7 +33,7 @@ def rdma_shared(rollout: Rollout) -> list[Object]:
     mounts, volumes = _common(name, "/k8s-rdma-shared-dev-plugin", section)
     container = {
         "name": "rdma-shared-dp",
-        "image": rollout.image(RDMA, section),
+        "image": rollout.image(SHARED, section),
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/k8s-rdma-shared-dp"],
         "args": ["--use-cdi"] if section.get("useCdi") else [],
@@ -46,12 +46,12 @@ def rdma_shared(rollout: Rollout) -> list[Object]:
         "DaemonSet",
         rollout.workload_name("rdma-shared-dp-ds"),
         namespace=rollout.namespace,
-        component=RDMA,
+        component=SHARED,
         selector={"app": rollout.named("rdma-shared-dp")},
         pod=_pod(rollout, section, container, volumes),
         config_hash=digest(config),
     )
-    return [config_map(name, rollout.namespace, RDMA, {CONFIG_KEY: config}), daemon_set]
+    return [config_map(name, rollout.namespace, SHARED, {CONFIG_KEY: config}), daemon_set]
 
 
 def sriov(rollout: Rollout) -> list[Object]:

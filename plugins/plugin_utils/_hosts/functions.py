@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Network functions of a host as device plugins find them once its plan is done. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import LINKS, Function
+
+from .interface_names import names_of
+
+Document = Mapping[str, Any]
+
+_IPV4_DEFAULT = ("default route", "ipv4")
+_VFIO = "vfio-pci"
+
+
+def functions_of(document: Document) -> Iterator[Function]:
+    """Yield the functions of a host, with the names that its plan gives them, and the VFs that it makes."""
+    facts, made, drivers = document["facts"], _made(document), _drivers(document)
+    _names, moved = names_of(document)
+    nics = {nic["address"]: nic for nic in facts["nics"]}
+    routed = {
+        uplink["pci"]
+        for uplink in facts["uplinks"]
+        if all(word in (*uplink["reasons"], *uplink["needs"]) for word in _IPV4_DEFAULT)
+    }
+    for address, nic in nics.items():
+        port = nics.get(nic["pf"])
+        siblings = _vfs(port)
+        number = siblings.index(address) if address in siblings else -1
+        if port is not None and number >= made.get(port["address"], number + 1):
+            continue
+        count = made.get(address, (nic["sriov"] or {}).get("enabled") or 0)
+        own = Function(
+            address=address,
+            vendor=str(nic["vendor"]),
+            device=str(nic["device"]),
+            driver=str(nic["driver"] or ""),
+            netdev=_first(nic["netdevs"], moved),
+            link=LINKS.get(str(nic["link_layer"] or (port or {}).get("link_layer")), ""),
+            is_rdma=bool(nic["rdma"]),
+            port=None if port is None else (_first(port["netdevs"], moved), port["address"]),
+            number=number,
+            has_default_route=address in routed,
+            has_vfs=bool(count),
+        )
+        yield own
+        for number in range(len(_vfs(nic)), count):
+            yield _to_come(own, number, str((nic["sriov"] or {}).get("vf_device") or ""), drivers.get(address, ""))
+
+
+def _to_come(port: Function, number: int, device: str, driver: str) -> Function:
+    """Return a VF that the plan makes: it is called after its port, by kernel and udev."""
+    return port._replace(
+        address=f"{port.address}#{number}",
+        device=device or port.device,
+        driver=driver if driver == _VFIO else port.driver,
+        netdev=f"{port.netdev}v{number}",
+        is_rdma=port.is_rdma and driver != _VFIO,
+        port=(port.netdev, port.address),
+        number=number,
+        has_default_route=False,
+        has_vfs=False,
+    )
+
+
+def _made(document: Document) -> dict[str, int]:
+    """Return the number of functions that the plan of a host gives its ports, by their address."""
+    own = [step for step in document["plan"]["steps"] if step["concern"] == "vfs" and step["status"] == "planned"]
+    # Other steps of the concern are about settings of the functions.
+    return {str(step["id"]).partition(":")[2]: step["to"] for step in own if isinstance(step["to"], int)}
+
+
+def _drivers(document: Document) -> dict[str, str]:
+    """Return the drivers of VFs to come, by the address of their port: the boot unit, which makes them, has them."""
+    steps = [step for step in document["plan"]["steps"] if step["concern"] == "boot" and isinstance(step["to"], list)]
+    entries = [entry for step in steps for entry in step["to"] if isinstance(entry, dict)]
+    return {str(entry["pci"]): str(entry.get("vf_driver") or "") for entry in entries if entry.get("pci")}
+
+
+def labels_of(document: Document) -> dict[str, str]:
+    """Return the labels of a host's node, as far as they are known."""
+    return {**document["facts"]["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
+
+
+def _vfs(nic: Mapping[str, Any] | None) -> Sequence[str]:
+    found: Sequence[str] = ((nic or {}).get("sriov") or {}).get("vfs") or []
+    return found
+
+
+def _first(names: Sequence[str], moved: Mapping[str, str]) -> str:
+    return moved.get(str(names[0]), str(names[0])) if names else ""

@@ -1,0 +1,239 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of needs, held against hosts as they are once their plan is done: networks, resources and modules. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils import _needs as table
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import LINKS, Function
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
+    Offer,
+    giving_objects,
+    offers_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import Need, needs_of, too_old
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .functions import Document, functions_of, labels_of
+from .interface_names import names_of
+
+_LAYERS = {word: layer for layer, word in LINKS.items()}
+
+
+class Port(NamedTuple):
+    """An interface of one host: ``link`` as the kernel says it or empty, ``above`` the bond or bridge it belongs to."""
+
+    link: str
+    mtu: int | None
+    above: str | None
+    is_pci: bool = True
+    kind: str = ""
+
+
+class Host(NamedTuple):
+    """A host once its plan is done; ``lacking`` are modules that are known not to be loaded then."""
+
+    name: str
+    facts: Mapping[str, Any]
+    labels: Mapping[str, str]
+    names: set[str]
+    ports: Mapping[str, Port]
+    functions: Sequence[Function]
+    lacking: set[str]
+    netns: str | None
+
+
+class Held(NamedTuple):
+    """What hosts do not meet, each with the way out, and the devices that plugins find on them."""
+
+    unmet: list[str]
+    devices: list[str]
+
+
+def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
+    """Hold networks and device plugins of a FabricSpec against hosts that were read, by their documents.
+
+    Nothing is said of what no host has unless every host of the spec was read.
+    """
+    hosts = [_host(each) for each in documents if each["host"] in (spec.get("hosts") or {})]
+    if not hosts or not spec.get("version"):
+        return Held([], [])
+    offers, whole = offers_of(giving_objects(spec)), len(hosts) == len(spec["hosts"])
+    taken = [(offer, _taken(offers[:place], offer, hosts)) for place, offer in enumerate(offers)]
+    unmet = [notice for network in networks_of(dict(spec)) for notice in _of_network(network, hosts, taken, whole)]
+    unmet += [notice for offer, found in taken for notice in _of_resource(offer, found, hosts, whole)]
+    return Held(list(dict.fromkeys(unmet)), _devices(taken, hosts))
+
+
+def _host(document: Document) -> Host:
+    facts, desired, labels = document["facts"], document.get("desired") or {}, labels_of(document)
+    names, moved = names_of(document)
+    steps = [step for step in document["plan"]["steps"] if step["concern"] == "modules"]
+    loaded = {str(step["target"]) for step in steps if step["status"] == "planned" and step["to"] == "loaded"}
+    modules = facts.get("modules") or {}
+    asked = [each.get("netns_mode") for each in desired.get("requests") or [] if fits(each, labels)]
+    return Host(
+        name=document["host"],
+        facts=facts,
+        labels=labels,
+        names=names,
+        ports=dict(_ports(document, moved)),
+        functions=list(functions_of(document)),
+        lacking={name for name, module in modules.items() if not module["loaded"]} - loaded,
+        netns=desired.get("netns_mode") or next(filter(None, asked), (facts.get("settings") or {}).get("netns_mode")),
+    )
+
+
+def _ports(document: Document, moved: Mapping[str, str]) -> Iterator[tuple[str, Port]]:
+    """Yield the interfaces of a host, with the names and MTUs that its plan gives them."""
+    asked = (document.get("desired") or {}).get("interfaces") or []
+    links = {nic["address"]: nic["link_layer"] or "" for nic in document["facts"]["nics"]}
+    for netdev in document["facts"]["netdevs"]:
+        name, pci = moved.get(netdev["name"], netdev["name"]), netdev["pci"]
+        own = [each for each in asked if name in (each.get("name"), each.get("current_name"))]
+        own += [each for each in asked if each.get("pci") and each["pci"] == pci]
+        mtu = next((each["mtu"] for each in own if each.get("mtu")), None) or netdev["mtu"]
+        yield name, Port(links.get(pci or "", ""), mtu, netdev["master"], bool(pci), netdev.get("kind") or "")
+
+
+Taken = Mapping[str, Sequence[Function]]
+
+
+def _taken(earlier: Sequence[Offer], offer: Offer, hosts: Sequence[Host]) -> Taken:
+    """Return the functions that a resource offers, by host that its plugin runs on.
+
+    Of the SR-IOV device plugin a function is of the first resource that takes it, the other plugin shares it.
+    """
+    before = [each for each in earlier if each.plugin == table.SRIOV and each.pod is offer.pod]
+    return {
+        host.name: [each for each in host.functions if offer.has(each) and not any(one.has(each) for one in before)]
+        for host in hosts
+        if offer.runs_on(host.name, host.labels)
+    }
+
+
+_JUDGES: Mapping[str, Callable[[Need, Host, Port, Any], str]] = {
+    table.MODULE: lambda need, host, _port, _mtu: next(
+        (f"{name} is not loaded" for name in need.want if name in host.lacking), ""
+    ),
+    table.LINK: lambda need, _host, port, _mtu: (
+        f"it is {port.link}" if port.link and port.link not in need.want else ""
+    ),
+    table.FREE: lambda _need, _host, port, _mtu: f"it belongs to {port.above}" if port.above else "",
+    table.MTU: lambda _need, _host, port, mtu: (
+        f"it is {port.mtu}, the network's {mtu}" if isinstance(mtu, int) and port.mtu and port.mtu < mtu else ""
+    ),
+    table.PCI: lambda _need, _host, port, _mtu: "" if port.is_pci else f"it is {port.kind or 'no device of PCI'}",
+    table.NETNS: lambda need, host, _port, _mtu: (
+        f"they are {host.netns}" if host.netns and host.netns not in need.want else ""
+    ),
+    table.DRIVER: lambda need, host, _port, _mtu: too_old(host.facts, need),
+    table.NOT_KERNEL: lambda need, host, _port, _mtu: (
+        str(host.facts["system"]["kernel"]) if str(host.facts["system"]["kernel"]).startswith(need.want) else ""
+    ),
+}
+"""What of a host or a port does not meet a need of each kind, empty where it does or it is not known."""
+
+
+def _judged(
+    about: str, component: str, needs: Sequence[Need], ports: Sequence[tuple[Host, Port]], mtu: Any = None
+) -> Iterator[str]:
+    for need in needs:
+        found: dict[str, list[str]] = {}
+        for host, port in ports:
+            text = _JUDGES[need.kind](need, host, port, mtu) if need.kind in _JUDGES else ""
+            if text and host.name not in found.setdefault(text, []):
+                found[text].append(host.name)
+        if found:
+            where = "; ".join(f"{text} on {named(hosts)}" for text, hosts in found.items())
+            yield f"{about}: {component} needs {need.text}: {where}; next: {need.step}"
+
+
+def _of_network(
+    network: Mapping[str, Any], hosts: Sequence[Host], taken: Sequence[tuple[Offer, Taken]], whole: bool
+) -> Iterator[str]:
+    """Return what the ports of a network do not meet: of its master or device, or of the resource of its pods."""
+    of_device = [each for each in network["plugins"] if each.get("type") == "host-device"]
+    address = next((each["pciBusID"] for each in of_device if each.get("pciBusID")), "")
+    master = network["master"] or next((each["device"] for each in of_device if each.get("device")), "")
+    ports = [(host, host.ports[master]) for host in hosts if master in host.ports]
+    if not master:
+        own = [found for offer, found in taken if offer.resource == network["resource"]]
+        given = [(host, each) for host in hosts for found in own for each in found.get(host.name, ())]
+        given += [(host, each) for host in hosts for each in host.functions if each.address == address]
+        ports = [(host, _port(each)) for host, each in given]
+        if not address and not network["resource"]:
+            ports = [(host, Port("", None, None)) for host in hosts]
+    about = f"network {network['network']}"
+    if address and whole and not ports:
+        yield f"{about}: pciBusID {address}: no port of the {len(hosts)} hosts that were read has this address"
+    about += f": master {network['master']}" if network["master"] else ""
+    for plugin in network["plugins"]:
+        component = str(plugin.get("type"))
+        yield from _judged(about, component, [*needs_of(component, plugin)], ports, plugin.get("mtu"))
+
+
+def _port(function: Function) -> Port:
+    return Port(_LAYERS.get(function.link, ""), None, None)
+
+
+def _needs(offer: Offer) -> list[Need]:
+    found = [need for each in offer.selectors for need in needs_of(offer.plugin, each, offer.release)]
+    return list(dict.fromkeys(found))
+
+
+def _of_resource(offer: Offer, taken: Taken, hosts: Sequence[Host], whole: bool) -> Iterator[str]:
+    about, by_name = f"resource {offer.resource}", {host.name: host for host in hosts}
+    ports = [(by_name[name], _port(each)) for name, functions in taken.items() for each in functions]
+    names = [
+        str(name).partition("#")[0]
+        for each in offer.selectors
+        for key in ("ifNames", "pfNames")
+        for name in each.get(key) or []
+    ]
+    of_names = [(host, host.ports[name]) for host in hosts for name in names if name in host.ports]
+    yield from _judged(about, offer.plugin, _needs(offer), ports or of_names)
+    # That no host has an interface of a name is told of each name already.
+    known = not names or any(host.names.intersection(names) for host in hosts)
+    if whole and taken and known and not any(taken.values()):
+        asked = [
+            f"{key} {'/'.join(value) if isinstance(value, list) else value}"
+            for each in offer.selectors
+            for key, value in each.items()
+            if value and (offer.plugin, key) != (table.SHARED, "isRdma")
+        ]
+        there = {
+            f"{each.device} ({each.driver}, {each.link})" for host in hosts for each in host.functions if each.is_rdma
+        }
+        have = f"ports with RDMA are {named(sorted(there))}" if there else "no port has RDMA"
+        yield f"{about}: {', '.join(asked)}: no port of the {len(hosts)} hosts that were read fits; {have}"
+
+
+def _devices(taken: Sequence[tuple[Offer, Taken]], hosts: Sequence[Host]) -> list[str]:
+    """Return how many devices each resource has on which hosts; those that have the same share a line.
+
+    The RDMA shared device plugin leaves out what does not meet its needs, the other one gives pods less.
+    """
+    found: dict[str, list[str]] = {}
+    by_name = {host.name: host for host in hosts}
+    for offer, of_hosts in taken:
+        counts: dict[int, list[str]] = {}
+        needs = _needs(offer) if offer.plugin == table.SHARED else []
+        for host, functions in of_hosts.items():
+            met = [each for each in functions if not any(_judged("", "", needs, [(by_name[host], _port(each))]))]
+            counts.setdefault(len(met), []).append(host)
+        told = [
+            f"{counted(count, 'device')} on {counted(len(hosts), 'host')}" if count else f"0 on {named(hosts)}"
+            for count, hosts in sorted(counts.items(), reverse=True)
+        ]
+        found.setdefault(", ".join(told) or "no host has the labels of its plugin", []).append(offer.resource)
+    return [
+        f"{'resource' if len(names) == 1 else 'resources'} {named(names, len(names))}: {told}"
+        for told, names in found.items()
+    ]

@@ -1,0 +1,290 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each row of the table of needs, held against a host that does not meet it, and what plugins find on hosts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils import _needs as table
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import PROVIDERS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import giving_objects
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import needs
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import held
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
+
+PCI, VF = "0000:18:00.0", "0000:18:00.2"
+LABELS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+ETHER: dict[str, Any] = {}
+IB = {"link": "InfiniBand"}
+OLD: dict[str, Any] = {"kernel": "4.15.0-20-generic"}
+
+
+def document(host: str = "a", *, link: str = "Ethernet", mtu: int = 1500, **more: Any) -> Any:
+    """Return what a run knows of a host with one port, ``rail0``, and ``vfs`` of it.
+
+    ``lacking`` are modules that are not loaded, ``planned`` those that the plan loads, ``bond`` is what the port
+    belongs to, ``makes`` how many VFs the plan gives it.
+    """
+    nic: dict[str, Any] = {"vendor": "15b3", "driver": "mlx5_core", "link_layer": link, "pf": None, "sriov": None}
+    count = more.get("vfs", 0)
+    vfs = [f"0000:18:00.{2 + number}" for number in range(count)]
+    port = {**nic, "address": PCI, "device": "1021", "function": "pf", "netdevs": ["rail0"], "rdma": ["mlx5_0"]}
+    port["sriov"] = {"enabled": count, "vfs": vfs, "vf_device": "101e"}
+    functions = [
+        {**nic, "address": vf, "device": "101e", "function": "vf", "netdevs": [f"rail0v{n}"], "rdma": [vf], "pf": PCI}
+        for n, vf in enumerate(vfs)
+    ]
+    netdevs = [{"name": "rail0", "pci": PCI, "mtu": mtu, "master": more.get("bond"), "kind": ""}]
+    netdevs += [{"name": "bond9", "pci": None, "mtu": 1500, "master": None, "kind": "bond"}]
+    steps: list[dict[str, Any]] = [
+        {"concern": "modules", "status": "planned", "target": name, "to": "loaded"} for name in more.get("planned", ())
+    ]
+    if "makes" in more:
+        steps.append({"concern": "vfs", "status": "planned", "id": f"vfs:{PCI}", "to": more["makes"]})
+    return {
+        "host": host,
+        "desired": {"interfaces": [{"pci": PCI}], "netns_mode": more.get("netns")},
+        "facts": {
+            "netdevs": netdevs,
+            "nics": [port, *functions],
+            "labels": LABELS,
+            "uplinks": [],
+            "modules": {name: {"loaded": False} for name in more.get("lacking", ())},
+            "stack": {"flavour": "inbox", "version": None},
+            "system": {"kernel": more.get("kernel", "6.8.0-60-generic"), "os": {"id": "ubuntu", "id_like": []}},
+        },
+        "plan": {"steps": steps},
+    }
+
+
+def network(config: dict[str, Any], annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    text = json.dumps({"cniVersion": "0.3.1", "name": "net", **config})
+    attachment = {"name": "net", "namespace": "ai", "annotations": annotations or {}, "config": text, "source": "s"}
+    return {"attachments": [attachment]}
+
+
+def image(version: str) -> dict[str, str]:
+    return {"repository": "r", "image": "i", "version": version}
+
+
+def shared(selectors: dict[str, Any] | None = None, version: str = "v1.5.3") -> dict[str, Any]:
+    config = {"configList": [{"resourceName": "a", "rdmaHcaMax": 8, "selectors": selectors or {"vendors": ["15b3"]}}]}
+    return {"policy": {"rdmaSharedDevicePlugin": {**image(version), "config": json.dumps(config)}}}
+
+
+def sriov(**selectors: Any) -> dict[str, Any]:
+    item = {"resourcePrefix": "nvidia.com", "resourceName": "vf", "selectors": {"vendors": ["15b3"], **selectors}}
+    return {"policy": {"sriovDevicePlugin": {**image("v3.9.0"), "config": json.dumps({"resourceList": [item]})}}}
+
+
+def judge(parts: dict[str, Any], *documents: Any) -> Any:
+    return held(spec_of(**{"hosts": {each["host"]: {} for each in documents}, **parts}), documents)
+
+
+def macvlan(**more: Any) -> dict[str, Any]:
+    return network({"type": "macvlan", "master": "rail0", **more})
+
+
+def chained(**plugin: Any) -> dict[str, Any]:
+    return network({"plugins": [{"type": "macvlan", "master": "rail0"}, plugin]})
+
+
+OF_VF = {"k8s.v1.cni.cncf.io/resourceName": "nvidia.com/vf"}
+UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (shared(), {"lacking": ["rdma_ucm"]}, "of the module rdma_ucm: rdma_ucm is not loaded on b"),
+    (shared(), {"lacking": ["ib_umad"]}, "ib_umad is not loaded on b; next: load it (rdma_fabric_kernel_modules)"),
+    (
+        shared(version="v1.5.1"),
+        ETHER,
+        "issm*, which InfiniBand ports alone have: it is Ethernet on b; next: use v1.5.2",
+    ),
+    (shared({"ifNames": ["bond9"]}), ETHER, "no bond, VLAN or IPoIB child: it is bond on b; next: name the port below"),
+    (shared(), {"netns": "exclusive"}, "network namespaces share: they are exclusive on b"),
+    (sriov(isRdma=True), {"vfs": 1, "lacking": ["rdma_ucm"]}, "rdma_ucm is not loaded on b"),
+    (sriov(needVhostNet=True), {"vfs": 1, "lacking": ["tun"]}, "module tun: tun is not loaded on b"),
+    (sriov(needVhostNet=True), {"vfs": 1, "lacking": ["vhost_net"]}, "vhost_net is not loaded on b"),
+    (sriov(pfNames=["bond9"]), ETHER, "needs a PCI or auxiliary function: no bond or VLAN: it is bond on b"),
+    (macvlan(), IB, "macvlan needs an Ethernet port as the master: it is InfiniBand on b; next: use an IPoIBNetwork"),
+    (macvlan(), {"bond": "bond9"}, "it belongs to bond9 on b; next: name the bond as the master"),
+    (macvlan(mtu=9000), ETHER, "it is 1500, the network's 9000 on b; next: set mtu for the port"),
+    (network({"type": "ipoib", "master": "rail0"}), ETHER, "it is Ethernet on b; next: name an InfiniBand port"),
+    (network({"type": "ipoib", "master": "rail0"}), {**IB, "lacking": ["ib_ipoib"]}, "ib_ipoib is not loaded on b"),
+    (network({"type": "ipoib", "master": "rail0"}), {**IB, "kernel": "5.14.0-284.11.1.el9_2"}, "5.14.0-284.11.1.el9_2"),
+    ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {**IB, "vfs": 1}, "sriov needs VFs of Ethernet ports"),
+    ({**sriov(), **network({"type": "ib-sriov"}, OF_VF)}, {"vfs": 1}, "ib-sriov needs VFs of InfiniBand ports"),
+    (
+        {**sriov(), **network({"type": "ib-sriov"}, OF_VF)},
+        {**IB, "vfs": 1, "lacking": ["ib_ipoib"]},
+        "of the VFs' interfaces: ib_ipoib is not loaded on b",
+    ),
+    (
+        {**sriov(), **network({"type": "ib-sriov", "rdmaIsolation": True}, OF_VF)},
+        {**IB, "vfs": 1, "netns": "shared"},
+        "they are shared on b; next: set rdma_fabric_netns_mode: exclusive",
+    ),
+    (chained(type="rdma"), {"netns": "shared"}, "rdma needs exclusive RDMA devices, which alone move into a pod's"),
+    (chained(type="rdma"), {**OLD, "netns": "exclusive"}, "or newer: kernel 4.15.0-20-generic on b"),
+    (network({"type": "host-device", "device": "bond9"}), ETHER, "has no RDMA device that goes along: it is bond on b"),
+    (network({"type": "host-device", "pciBusID": "0000:ff:00.0"}), ETHER, "pciBusID 0000:ff:00.0: no port of the 1 "),
+    (network({"type": "bridge", "macspoofchk": True}), {"lacking": ["nf_tables"]}, "nf_tables is not loaded on b"),
+]
+
+
+@pytest.mark.parametrize(("parts", "host", "words"), UNMET, ids=range(len(UNMET)))
+def test_what_a_host_does_not_meet_is_told_with_the_host_and_the_way_out(
+    parts: dict[str, Any], host: dict[str, Any], words: str
+) -> None:
+    found = judge(parts, document("b", **host)).unmet
+    assert any(words in text for text in found), found
+
+
+FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (macvlan(), ETHER),
+    (macvlan(mtu=1500), ETHER),
+    (macvlan(master="rail9"), ETHER),
+    (network({"type": "host-device"}), ETHER),
+    (network({"type": "host-device", "pciBusID": PCI}), ETHER),
+    (shared(), {"lacking": ["ib_umad", "rdma_ucm"], "planned": ["ib_umad", "rdma_ucm"]}),
+    (shared(version="v1.5.1"), IB),
+    (shared(version="v1.0.0"), ETHER),
+    (sriov(pfNames=["rail9"]), ETHER),
+    ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {"vfs": 1}),
+    (sriov(pfNames=["rail0#0-3"], isRdma=True, devices=["101e"]), {"makes": 4}),
+    (shared(), {"netns": "shared"}),
+    (
+        {**sriov(), **network({"type": "ib-sriov", "rdmaIsolation": True}, OF_VF)},
+        {**IB, "vfs": 1, "netns": "exclusive"},
+    ),
+]
+
+
+GIVEN: list[tuple[str, dict[str, Any]]] = [
+    *((program, {key: value}) for program in ("bridge", "ptp", "portmap") for key, value in (
+        ("macspoofchk", True), ("ipMasqBackend", "nftables"), ("backend", "nftables"),
+    )),
+    *((table.SRIOV, {"vdpaType": word}) for word in ("vhost", "virtio")),
+    (table.SHARED, {}),
+]  # fmt: skip
+
+
+def outcome() -> Any:
+    """Return everything that is made of the table, on hosts that meet nothing and on one that is asked for nothing."""
+    cases = [
+        *((parts, host) for parts, host, _words in UNMET),
+        *FITS,
+        (shared(version="v1.0.0"), {"netns": "exclusive"}),
+    ]
+    said = [judge(parts, document("b", **host)).unmet for parts, host in cases]
+    facts = [document(**each)["facts"] for each in (OLD, {})]
+    parts = [need for need in table.needs_of("ipoib", {}) if need.kind == table.PART]
+    old = [table.too_old(each, need) for need in parts for each in facts]
+    programs = [(need.components, need.want) for need in table.NEEDS if need.kind == table.PROGRAM]
+    return said, [table.modules_of(*each) for each in GIVEN], old, programs
+
+
+def mutants(row: table.Need) -> Iterator[tuple[table.Need, ...]]:
+    """Yield what may become of a row: nothing, another value, and releases that it is not about or about alone."""
+    yield ()
+    if row.want:
+        yield (row._replace(want=tuple("9.9" for _each in row.want)),)
+    if row.when:
+        yield (row._replace(when="other"),)
+    if row.since:
+        yield (row._replace(since=None),)
+    if row.until:
+        yield (row._replace(until=None),)
+
+
+def test_a_row_that_is_taken_out_or_changed_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: dict[str, Any] = {}
+    render = giving_objects
+
+    def once(spec: Any) -> Any:
+        key = json.dumps(spec, sort_keys=True)
+        rendered[key] = rendered.get(key) or render(spec)
+        return rendered[key]
+
+    monkeypatch.setattr(needs, "giving_objects", once)
+    rows, whole = table.NEEDS, outcome()
+    unmissed = []
+    for place, row in enumerate(rows):
+        for mutant in mutants(row) if row.kind != table.PODS else ():
+            monkeypatch.setattr(table, "NEEDS", (*rows[:place], *mutant, *rows[place + 1 :]))
+            if outcome() == whole:
+                unmissed.append(f"{row.components} {row.kind} {row.want} {row.when} became {mutant}")
+    none_of(unmissed)
+
+
+def test_every_row_says_what_to_do_and_where_it_comes_from() -> None:
+    none_of(f"{need.components} {need.kind}" for need in table.NEEDS if not (need.text and need.step and need.source))
+    assert PROVIDERS["macvlan"] == "secondaryNetwork.cniPlugins"
+
+
+@pytest.mark.parametrize(("parts", "host"), FITS, ids=range(len(FITS)))
+def test_what_fits_or_is_told_elsewhere_is_passed_over(parts: dict[str, Any], host: dict[str, Any]) -> None:
+    assert judge(parts, document(**host)).unmet == []
+
+
+def test_the_mtu_that_the_run_sets_counts() -> None:
+    planned = document()
+    planned["desired"]["interfaces"][0]["mtu"] = 9000
+    assert judge(macvlan(mtu=9000), planned).unmet == []
+
+
+@pytest.mark.parametrize(
+    ("selectors", "asked"),
+    [
+        ({"vendors": ["15b3"], "deviceIDs": ["1021"], "ifNames": ["rail0"], "linkTypes": ["ether"]}, ""),
+        ({"deviceIDs": ["1017"]}, "deviceIDs 1017"),
+        ({"linkTypes": ["infiniband"]}, "linkTypes infiniband"),
+        ({"drivers": ["mlx5_ib"], "vendors": ["15b3"]}, "drivers mlx5_ib"),
+        ({"ifNames": ["rail9"]}, ""),
+    ],
+    ids=["all", "another card", "another link", "no driver of PCI", "a name, which is told elsewhere"],
+)
+def test_a_shared_resource_without_a_port_is_told_with_what_there_is(selectors: dict[str, Any], asked: str) -> None:
+    found = judge(shared(selectors), document()).unmet
+    assert [asked in text and text.endswith("ports with RDMA are 1021 (mlx5_core, ether)") for text in found] == (
+        [True] if asked else []
+    )
+
+
+def test_a_resource_of_the_other_plugin_without_a_device_is_told_as_well() -> None:
+    (text,) = judge(sriov(devices=["101e"], isRdma=True), document()).unmet
+    assert text.startswith("resource nvidia.com/vf: ") and "devices 101e" in text and "isRdma True" in text
+
+
+def test_nothing_is_said_of_a_resource_while_a_host_was_not_read() -> None:
+    parts = {**shared({"deviceIDs": ["1017"]}), "hosts": {"a": {}, "b": {}}}
+    assert judge(parts, document("a")).unmet == []
+
+
+def test_devices_are_counted_by_host_as_the_plan_leaves_them() -> None:
+    hosts = [document("a", makes=8), document("b", vfs=8), document("c"), document("d", vfs=2, makes=0)]
+    assert judge(sriov(pfNames=["rail0"]), *hosts).devices == [
+        "resource nvidia.com/vf: 8 devices on 2 hosts, 0 on c, d"
+    ]
+
+
+def test_a_port_that_a_plugin_leaves_out_for_a_need_is_not_counted() -> None:
+    hosts = [document("a"), document("b", lacking=["ib_umad"]), document("c", vfs=2)]
+    assert judge(shared({"ifNames": ["rail0"]}), *hosts).devices == ["resource rdma/a: 1 device on 2 hosts, 0 on b"]
+
+
+def test_resources_with_as_many_devices_share_a_line_and_a_device_is_of_the_first() -> None:
+    items = [
+        {"resourceName": name, "resourcePrefix": "nvidia.com", "selectors": {"vendors": ["15b3"], "pfNames": names}}
+        for name, names in (("one", ["rail0#0"]), ("rest", ["rail0#0-1"]), ("none", ["rail0#1"]))
+    ]
+    config = json.dumps({"resourceList": items})
+    found = judge({"policy": {"sriovDevicePlugin": {**image("v3.9.0"), "config": config}}}, document("a", vfs=2))
+    assert found.devices == [
+        "resources nvidia.com/one, nvidia.com/rest: 1 device on 1 host",
+        "resource nvidia.com/none: 0 on a",
+    ]
