@@ -9,6 +9,7 @@ import json
 import re
 from typing import Iterable, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import MODULE, SHARED, SRIOV, needs_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
 from .policy import offered_twice, policy_file
@@ -217,13 +218,11 @@ def _left_out(entries: Sequence[tuple[LeftOut, int]], hosts: int) -> list[str]:
 
 
 def _kernel_modules(each: HostClass) -> list[str]:
-    lines = [
-        "rdma_fabric_kernel_modules:",
-        "  - rdma_ucm # /dev/infiniband/rdma_cm, which rping, MPI and storage clients in pods open",
-    ]
-    if any(slot.link_layer == INFINIBAND for slot in each.slots):
-        lines.append("  - ib_umad # /dev/infiniband/umad*, which the tools of InfiniBand open")
-    return lines
+    """Return the modules that the device plugins of the policy need, with why; VFs need fewer than shared rails."""
+    needs = [*needs_of(SRIOV, {"isRdma": True})]
+    needs += needs_of(SHARED, {}) if any(slot.rail and not slot.vfs for slot in each.slots) else []
+    modules = {need.want[0]: need.text for need in needs if need.kind == MODULE}
+    return ["rdma_fabric_kernel_modules:", *(f"  - {name} # {text}" for name, text in modules.items())]
 
 
 def clashes(fleet: Fleet) -> list[str]:

@@ -119,8 +119,8 @@ def _taken(earlier: Sequence[Offer], offer: Offer, hosts: Sequence[Host]) -> Tak
 
 
 _JUDGES: Mapping[str, Callable[[Need, Host, Port, Any], str]] = {
-    table.MODULE: lambda need, host, _port, _mtu: next(
-        (f"{name} is not loaded" for name in need.want if name in host.lacking), ""
+    table.MODULE: lambda need, host, port, _mtu: next(
+        (f"{name} is not loaded" for name in need.want if name in host.lacking and need.link in ("", port.link)), ""
     ),
     table.LINK: lambda need, _host, port, _mtu: (
         f"it is {port.link}" if port.link and port.link not in need.want else ""
@@ -172,7 +172,7 @@ def _of_network(
             ports = [(host, Port("", None, None)) for host in hosts]
     about = f"network {network['network']}"
     if address and whole and not ports:
-        yield f"{about}: pciBusID {address}: no port of the {len(hosts)} hosts that were read has this address"
+        yield f"{about}: pciBusID {address}: no port of {counted(len(hosts), 'host')} has this address"
     about += f": master {network['master']}" if network["master"] else ""
     for plugin in network["plugins"]:
         component = str(plugin.get("type"))
@@ -212,7 +212,7 @@ def _of_resource(offer: Offer, taken: Taken, hosts: Sequence[Host], whole: bool)
             f"{each.device} ({each.driver}, {each.link})" for host in hosts for each in host.functions if each.is_rdma
         }
         have = f"ports with RDMA are {named(sorted(there))}" if there else "no port has RDMA"
-        yield f"{about}: {', '.join(asked)}: no port of the {len(hosts)} hosts that were read fits; {have}"
+        yield f"{about}: {', '.join(asked)}: no port of {counted(len(hosts), 'host')} fits; {have}"
 
 
 def _devices(taken: Sequence[tuple[Offer, Taken]], hosts: Sequence[Host]) -> list[str]:

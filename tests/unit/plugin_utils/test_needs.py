@@ -131,7 +131,11 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (chained(type="rdma"), {"netns": "shared"}, "rdma needs exclusive RDMA devices, which alone move into a pod's"),
     (chained(type="rdma"), {**OLD, "netns": "exclusive"}, "or newer: kernel 4.15.0-20-generic on b"),
     (network({"type": "host-device", "device": "bond9"}), ETHER, "has no RDMA device that goes along: it is bond on b"),
-    (network({"type": "host-device", "pciBusID": "0000:ff:00.0"}), ETHER, "pciBusID 0000:ff:00.0: no port of the 1 "),
+    (
+        network({"type": "host-device", "pciBusID": "0000:ff:00.0"}),
+        ETHER,
+        "pciBusID 0000:ff:00.0: no port of 1 host has ",
+    ),
     (network({"type": "bridge", "macspoofchk": True}), {"lacking": ["nf_tables"]}, "nf_tables is not loaded on b"),
 ]
 
