@@ -25,7 +25,7 @@ def functions_of(document: Document) -> Iterator[Function]:
     routed = {
         uplink["pci"]
         for uplink in facts["uplinks"]
-        if all(word in (*uplink["reasons"], *uplink["needs"]) for word in _IPV4_DEFAULT)
+        if all(word in (*uplink["reasons"], *(uplink.get("needs") or ())) for word in _IPV4_DEFAULT)
     }
     for address, nic in nics.items():
         port = nics.get(nic["pf"])

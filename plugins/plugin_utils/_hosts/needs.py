@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import Need, needs_of, too_old
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, named
 
 from .functions import Document, functions_of, labels_of
 from .interface_names import names_of
@@ -64,7 +64,11 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
     hosts = [_host(each) for each in documents if each["host"] in (spec.get("hosts") or {})]
     if not hosts or not spec.get("version"):
         return Held([], [])
-    offers, whole = offers_of(giving_objects(spec)), len(hosts) == len(spec["hosts"])
+    try:
+        offers, whole = offers_of(giving_objects(spec)), len(hosts) == len(spec["hosts"])
+    except InvalidInput:
+        # Who renders it says why.
+        return Held([], [])
     taken = [(offer, _taken(offers[:place], offer, hosts)) for place, offer in enumerate(offers)]
     unmet = [notice for network in networks_of(dict(spec)) for notice in _of_network(network, hosts, taken, whole)]
     unmet += [notice for offer, found in taken for notice in _of_resource(offer, found, hosts, whole)]

@@ -95,7 +95,12 @@ def notices_of(run_dir: Path) -> list[str]:
 
 
 def test_a_network_on_an_interface_that_no_host_has_is_said_on_the_screen_and_in_the_report(run_dir: Path) -> None:
-    network = {"kind": "MacvlanNetwork", "name": "net", "spec": {"networkNamespace": "ai", "master": "rail9"}}
+    network = {
+        "kind": "MacvlanNetwork",
+        "name": "net",
+        "source": "n",
+        "spec": {"networkNamespace": "ai", "master": "rail9"},
+    }
     spec = sample_fleet.spec([entry["host"] for entry in sample_fleet.fleet()])
     recap = report(run_dir, spec={**spec, "networks": [network]})["recap"]
     (text,) = notices_of(run_dir)
