@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from ..facts.host_state import Interface
+from ..spec.interface_keys import KEYS
 from .context import Context
-
-# Another value of these destroys functions at each boot.
-_REFUSED = ("vfs", "eswitch_mode")
 
 
 def contested(context: Context, interface: Interface, key: str, wanted: object) -> str:
@@ -28,12 +26,13 @@ def also_set(context: Context) -> list[str]:
     """Return a notice about each file that makes a setting of the spec as well, which then has two owners."""
     found = []
     for interface in context.interfaces:
-        of_port = {key: interface.wanted.get(key) for key in (*_REFUSED, "mtu")}
-        for key, value in {**of_port, **(interface.wanted["queues"] or {})}.items():
+        for key, value in {**interface.wanted, **(interface.wanted["queues"] or {})}.items():
+            # Another value of these destroys VFs at each boot, and is refused.
+            makes_vfs = key in KEYS and KEYS[key].makes_vfs
             for file, other in _others(context, interface, key) if value is not None else ():
                 same = other == str(value)
                 differs = f"sets {key} to {other} at boot, and rdma_fabric_interfaces to {value}"
-                if same == (key in _REFUSED):
+                if same == makes_vfs:
                     said = f"asks for {key} {other} as well" if same else differs
                     found.append(f"{context.target_of(interface)}: {file} {said}: keep one")
     return found

@@ -24,7 +24,9 @@ from .netdev import permanent_mac
 from .shapes import Nic, ReadNetdev, SetElsewhere
 
 # Keys of entries of the spec, and of their queues.
-VFS, ESWITCH, MTU = "vfs", "eswitch_mode", "mtu"
+VFS = "vfs"
+ESWITCH = "eswitch_mode"
+MTU = "mtu"
 _PROFILES = ("/etc/NetworkManager/system-connections/",)
 _NETPLAN = ("/etc/netplan/",)
 _STANZAS = (ifupdown.MAIN_FILE, f"{ifupdown.DIRECTORY}/")
