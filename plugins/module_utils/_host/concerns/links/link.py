@@ -18,7 +18,6 @@ from ...machine.probe import NET
 
 # IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
 _UP = 0x1
-# The driver brings its firmware and queues up.
 ERRORS = MappingProxyType(
     {
         "EIO": "the device does not come up; next: read the kernel's log (dmesg), repair the cause and run again",

@@ -16,9 +16,10 @@ from ...engine.context import Context, Handler
 from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run, Work, set_link
 from ...engine.ports import interfaces_of
 from ...engine.steps import BOOT, Step, Value, key_of
+from ...facts.functions import show_command, shown_port
 from ...machine.access import Host, HostError
 from ...machine.host_files import MARKER
-from ...machine.probe import PCI, Probe, objects, parsed
+from ...machine.probe import PCI, Probe
 from ...spec.host import HostSpec, wanted_interface
 from . import rdma, representors
 from .files import STAMP, Files, is_naming_file, representors_file, stamp_of_digest
@@ -273,8 +274,8 @@ def _freed(current: str, wanted: str, place: str) -> tuple[Operation, Operation]
 
 
 def _alternative_names(host: Host, name: str) -> list[str]:
-    links = objects(parsed(Probe(host).output("ip", "-json", "link", "show", "dev", name)))
-    return [str(each) for link in links for each in link.get("altnames") or []]
+    link, _functions = shown_port(Probe(host).output(*show_command(name)))
+    return [str(each) for each in link.get("altnames") or []]
 
 
 HANDLER = Handler(work, ERRORS, restore, parts=True)
