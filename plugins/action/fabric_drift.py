@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.awaited import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import inventory_key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of

@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.awaited import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.gpu_exporters import exporters_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.leases import leases_of

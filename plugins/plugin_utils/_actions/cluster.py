@@ -15,7 +15,7 @@ from ansible.utils.display import Display
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Clock, Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.awaited import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
 
 from .base import ActionFailure, FabricAction, json_on_stdout, printable

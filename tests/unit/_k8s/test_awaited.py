@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.awaited import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
     BatchError,
     BatchRequest,

@@ -9,7 +9,7 @@ Its definitions may come only with what is applied first: those of pools come wi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Collection, Mapping
+from typing import Any, Collection, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
@@ -18,6 +18,7 @@ from ..api.kinds import Kinds
 from ..api.snapshot import fetch_group
 from ..api.transport import Connection
 from ..objects.objects import Item, Key, read_waves
+from . import batch
 from .session import (
     CHANGING,
     CREATED,
@@ -29,30 +30,32 @@ from .session import (
     failure_text,
 )
 
-Run = Callable[[Connection, BatchRequest], BatchResult]
-
 _PAUSE = 1.0
 
 
-def run_awaiting(connection: Connection, request: BatchRequest, run: Run) -> BatchResult:
-    """Run a batch; objects of kinds that the server does not know yet are applied when it does, ``wait_timeout`` long.
+def run(connection: Connection, request: BatchRequest) -> BatchResult:
+    """Run a batch; if it ``awaits_kinds``, objects of kinds that the server does not know yet are applied when it does.
 
-    In check mode they are foretold, unvalidated. Raises what ``run`` raises, and BatchError when a kind does not come.
+    In check mode they are foretold, unvalidated. Raises what ``batch.run`` raises, and BatchError when a kind does not
+    come within ``wait_timeout``.
     """
-    lacking = _unserved(connection, read_waves(request.waves))
+    waits = request.awaits_kinds and not request.absent
+    lacking = _unserved(connection, read_waves(request.waves)) if waits else []
     if not lacking:
-        return run(connection, request)
+        return batch.run(connection, request)
     if request.check:
-        return _foretold(run(connection, replace(request, waves=_without(request.waves, lacking))), lacking)
+        return _foretold(batch.run(connection, replace(request, waves=_without(request.waves, lacking))), lacking)
     changed: dict[Key, Change] = {}
     try:
         while lacking:
-            first = run(connection, replace(request, waves=_before(request.waves, lacking), prune=False, wait=False))
+            first = batch.run(
+                connection, replace(request, waves=_before(request.waves, lacking), prune=False, wait=False)
+            )
             changed.update(
                 {each.key.identity: _joined(changed, each) for each in first.changes if each.action in CHANGING}
             )
             lacking = _wait(connection, request, lacking, first)
-        return _with_earlier(run(connection, request), changed)
+        return _with_earlier(batch.run(connection, request), changed)
     except BatchError as failed:
         result = _with_earlier(failed.result, changed)
         raise BatchError(failure_text(result), result) from failed

@@ -9,8 +9,6 @@ before new objects are and again after pruning, so a run that is cut anywhere lo
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 from ..api.errors import ApiFault, Fault, seen_or_told
@@ -31,7 +29,6 @@ from ..objects.projection import is_managed
 from ..objects.readiness import is_workload
 from .adoption import adopt_all, find_adoptable
 from .apply import apply_waves
-from .awaited import run_awaiting
 from .ownership import refuse_others
 from .prune import is_kept_kind, remove, say_what_is_going
 from .record import record
@@ -53,11 +50,10 @@ from .waiting import look_at_readiness, wait_until_gone, wait_until_ready
 def run(connection: Connection, request: BatchRequest) -> BatchResult:
     """Make the server hold what ``request`` asks for.
 
-    Raises :class:`InvalidInput` before anything is sent when the waves are wrong, :class:`BatchError` with the partial
-    result when the server refuses, fails, or a workload does not become ready in time.
+    ``awaited.run`` waits for kinds that come with a program, too. Raises :class:`InvalidInput` before anything is sent
+    when the waves are wrong, :class:`BatchError` with the partial result when the server refuses, fails, or a workload
+    does not become ready in time.
     """
-    if request.awaits_kinds and not request.absent:
-        return run_awaiting(connection, replace(request, awaits_kinds=False), run)
     kinds = Kinds(lambda path: fetch_group(connection, path))
     session = Session(request, connection, kinds, Snapshot(connection, kinds), _read(request))
     session.last_progress = connection.clock.now()

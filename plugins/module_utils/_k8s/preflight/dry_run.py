@@ -15,7 +15,7 @@ from ..api.errors import ApiFault, Fault, seen_or_told
 from ..api.kinds import Kinds, Resource
 from ..api.snapshot import fetch_group, get_object, list_objects
 from ..api.transport import Connection
-from ..batch.batch import run
+from ..batch.awaited import run
 from ..batch.session import CONFIGURED, CREATED, DELETED, BatchError, BatchRequest, BatchResult, Change
 from ..objects.duplicates import cilium_beside, duplicates, names_of_duplicates, renamed_by_cilium
 from ..objects.gpu_driver import waiting_gpu_drivers
