@@ -12,6 +12,7 @@ from typing import Iterator
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import members
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of, planner_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import parts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interface_keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import nothing
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
@@ -61,8 +62,9 @@ def test_each_key_has_a_reader_and_a_concern() -> None:
     assert {each.key for each in CONCERNS.values()} <= {"", *KEYS}
 
 
-def test_each_concern_has_its_code_in_what_is_sent() -> None:
+def test_what_is_imported_by_name_is_sent() -> None:
     sent = {path[:-3].replace("/", ".").partition("._host.")[2] for path in members()}
     modules = {name for each in CONCERNS.values() for name in (each.planner, each.files, each.handler) if name}
-    none_of(sorted(modules - sent))
+    readers = {f"spec.{part.module}" for part in vars(parts).values() if isinstance(part, parts.Part)}
+    none_of(sorted((modules | readers) - sent))
     assert all(planner_of(name) and handler_of(name) for name in CONCERNS)
