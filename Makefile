@@ -23,7 +23,7 @@ GIVE_BACK = ; status=$$?; test $$(id -u) != 0 -o -O . || find build .venv -regex
 # The gates by layer: what a change is asked first, what it is asked before it lands, and what runs by night.
 READING := licences format ruff rooms yaml types docs changelog sanity-quick ansible-lint
 FIRST := $(READING) api-programs artifact host-syntax unit try-demo paths
-REST := programs roce-shared sanity slow own importer try-preview oldest newest sanity-oldest targets molecule turns integration
+REST := programs roce-shared sanity slow own docs-site importer try-preview oldest newest sanity-oldest targets molecule turns integration
 ALONE := bench-host bench-apply bench-kubectl
 NIGHTLY := guests quick-starts mutants sweeps campaigns matrix bench
 GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
@@ -123,6 +123,11 @@ CAMPAIGNS := tests/unit/campaigns tests/unit/_host/test_converge_properties.py
 OWN := tests/unit/lab tests/unit/tools tests/unit/bench
 # It renders below a folder with a random name, and reStructuredText takes one that ends in _ (one in 37) for a reference.
 DOCS = antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=dependent .
+# Markdown pages as they are, at their places, and what antsibull-docs writes beside them.
+SITE = umask 022 && rm -rf build/site && mkdir -p build/site/source/collection && cp -r *.md docs build/site/source && \
+	rm -r build/site/source/docs/docsite && antsibull-docs collection --use-current --squash-hierarchy --fail-on-error \
+	--dest-dir build/site/source/collection rdma.fabric && sphinx-build -q -W --keep-going -c docs/docsite \
+	build/site/source build/site/html && cp build/site/html/README.html build/site/html/index.html
 MYPY = mypy --cache-dir build/mypy-cache $(addprefix build/collections/ansible_collections/rdma/fabric/,plugins tests) tools
 
 # The booted hosts begin beside what leaves them time: make passes over what waits for its programs, and takes the rest.
@@ -173,6 +178,8 @@ sanity: env-test  ## ansible-test sanity, nothing ignored
 	$(GATE) --limit 1800 --never "All targets skipped" --never "Skipping sanity test" $@ python -m tools.sanity $(GIVE_BACK)
 sanity-quick: env-test  ## of ansible-test sanity what takes seconds
 	$(GATE) $@ python -m tools.sanity quick $(GIVE_BACK)
+docs-site: env-test  ## the documentation site, without a warning: build/site/html/index.html
+	$(GATE) $@ env HOME=build sh -c '$(SITE)' $(GIVE_BACK)
 importer: env-test artifact  ## Galaxy's importer accepts the artifact without a warning
 	$(GATE) --never WARNING: --never ERROR: $@ python -m tools.artifact importer $(GIVE_BACK)
 oldest: env-test programs artifact  ## the preview, and the tests of what stands on ansible-core, with its oldest release
