@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 import re
 from pathlib import Path
-from typing import Any, ClassVar, Collection, Iterable, Mapping
+from typing import Any, ClassVar, Collection, Iterable, Mapping, Sequence
 
 from ansible import constants, context
 from ansible.errors import AnsibleError
@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     plain,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold_names
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import called
@@ -76,6 +77,7 @@ _INPUTS = ("manifests", "helm_values", "helm_values_files", "helm_set")
 _SHARE = re.compile(r"[0-9]+%?")
 # What the tasks of a host read of its variables after the preflight, which would be too late to refuse them.
 READ_LATER = tuple(row for row in TABLE.values() if row.scope == HOST and row.name not in HOST_VARIABLES)
+RECORDING = f"{PREFIX}recording"
 RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -141,6 +143,8 @@ class ActionModule(FabricAction):
             ignored, remarks = [*ignored, *missed, *passed_over], [*remarks, *left_out, *elsewhere]
             if not missed:
                 ignored = [*ignored, *self._not_found(arguments, task_vars)]
+        missing, missed_some = self._missing_recordings(arguments["hosts"], hostvars)
+        remarks = [*remarks, *missed_some]
         reference, no_chart = located(arguments["helm_chart"] or "", self.find_file)
         spec, notices = build_spec(
             [*documents, *extra_resource(task_vars)],
@@ -158,6 +162,7 @@ class ActionModule(FabricAction):
                 *serial_violations(arguments),
                 *limit_violations(arguments),
                 *late.violations(),
+                *missing,
                 *unusable_names(arguments["hosts"]),
                 *run_dir_violations(arguments["run_dir"]),
                 *skipped_tags_violations(context.CLIARGS, constants.TAGS_SKIP),
@@ -209,6 +214,28 @@ class ActionModule(FabricAction):
     def _not_found(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> list[Violation]:
         asked = self._asks_of_cluster(arguments, task_vars)
         return not_found(arguments["hosts_pattern"], arguments["hosts"], asked, task_vars, self._loader)
+
+    def _missing_recordings(
+        self, hosts: Sequence[str], hostvars: Mapping[str, Any]
+    ) -> tuple[list[Violation], list[Notice]]:
+        """Return what is said of recordings that are not there: it is wrong if no host of the run has anything else.
+
+        Otherwise these hosts fail by themselves, and the others go on, as with a host that can't be reached.
+        """
+        missing: dict[str, str] = {}
+        for host in hosts:
+            try:
+                value = plain(hostvars[host][RECORDING]) if RECORDING in hostvars.get(host, {}) else None
+            except AnsibleError:
+                continue  # it is told with the other variables that have no value
+            if value and isinstance(value, str) and not self.find_file(value).is_file():
+                missing[host] = value
+        if not missing:
+            return [], []
+        one = next(iter(missing.values()))
+        problem = f"names no file on {len(missing)} of {len(hosts)} hosts ({fold_names(missing)}), such as {one}"
+        found = (RECORDING, "", problem, "name files that rdma.fabric.record wrote")
+        return ([Violation(*found)], []) if len(missing) == len(hosts) else ([], [Notice(*found)])
 
     @staticmethod
     def _asks_of_cluster(arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ Ansible goes on with the next play while one host of a play is left, so a play f
 
 from __future__ import annotations
 
+import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible.errors import AnsibleError
@@ -17,6 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold, host_list
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import is_blank
@@ -362,10 +364,21 @@ def headline(unfinished: Sequence[Unfinished], total: int) -> str:
 
 
 def reasons(unfinished: Sequence[Unfinished], total: int, limit: str | None) -> list[str]:
-    """Return one line for each host, at most ten, and one with the next step. ``limit`` is that of this run."""
-    lines = [f"  - {host}: {why}" for host, why in unfinished[:_MOST_NAMED]]
-    rest = len(unfinished) - _MOST_NAMED
-    more = [f"  - and {rest} more"] if rest > 0 else []
+    """Return one line for each reason, at most ten, and one with the next step. ``limit`` is that of this run.
+
+    Hosts share a line if only their own names differ in what they failed by: for these HOST stands there.
+    """
+    alike: dict[str, list[Unfinished]] = {}
+    for each in unfinished:
+        own_name = rf"(?<![\w-]){re.escape(each.host)}(?![\w-])"
+        alike.setdefault(re.sub(own_name, "HOST", each.why), []).append(each)
+    groups = list(alike.items())
+    lines = [
+        f"  - {host_list(fold(each.host for each in hosts))}: {hosts[0].why if len(hosts) == 1 else why}"
+        for why, hosts in groups[:_MOST_NAMED]
+    ]
+    rest = sum(len(hosts) for _why, hosts in groups[_MOST_NAMED:])
+    more = [f"  - and {rest} more"] if rest else []
     return [*lines, *more, _next_step([each.host for each in unfinished], total, limit)]
 
 

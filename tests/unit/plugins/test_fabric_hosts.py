@@ -247,9 +247,21 @@ def test_nobody_is_told_to_leave_out_every_host_of_the_run(hosts: list[str], the
     assert look({}, hosts=hosts)["msg"].splitlines()[-1] == f"next: fix {them} and run again"
 
 
+def test_hosts_that_failed_by_the_same_but_their_names_share_a_line() -> None:
+    names = ["gpu-01", "gpu-02", "gpu-03", "x"]
+    failed = {name: {"failed": True, "msg": f"/r/{name}.json: can't be read; not gpu-011"} for name in names}
+    other = {"rdma_fabric_host_result": {"failed": True, "msg": "b is full"}}
+    variables = {**done(b=other), **{name: {"rdma_fabric_host_result": result} for name, result in failed.items()}}
+    assert look(variables, hosts=["a", "b", *names])["msg"].splitlines()[1:3] == [
+        "  - b: failed: b is full",
+        "  - gpu-[01:03], x: failed: /r/HOST.json: can't be read; not gpu-011",
+    ]
+
+
 def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
     names = [f"h{number:02}" for number in range(30)]
-    result = look(done(), hosts=["a", *names])
+    own = {name: {"rdma_fabric_host_result": {"failed": True, "msg": f"disk {name}x"}} for name in names}
+    result = look({**done(), **own}, hosts=["a", *names])
     assert len(result["unfinished"]) == 30
     lines = result["msg"].splitlines()
     assert lines[0].startswith("30 of 31 hosts of this run did not finish")

@@ -187,6 +187,17 @@ def test_hosts_beside_the_fabric_are_looked_at_when_the_pattern_is_given() -> No
     assert load(task_vars={"hostvars": hostvars})["spec"]["hosts"] == {}
 
 
+def test_recordings_that_are_not_there_are_told_together_and_refused_where_no_host_is_left(tmp_path: Path) -> None:
+    (tmp_path / "here.json.gz").write_bytes(b"")
+    names = {"a": "here", **{f"gpu-{number}": f"gone-{number}" for number in range(1, 5)}}
+    recorded = {host: {"rdma_fabric_recording": str(tmp_path / f"{name}.json.gz")} for host, name in names.items()}
+    words = f"(gpu-[1:4]), such as {tmp_path}/gone-1.json.gz"
+    notices = load(hosts=list(recorded), task_vars={"hostvars": recorded})["notices"]
+    assert [each for each in notices if f"rdma_fabric_recording: names no file on 4 of 5 hosts {words}" in each]
+    (violation,) = load(hosts=list(recorded)[1:], task_vars={"hostvars": recorded})["violations"]
+    assert violation["problem"] == f"names no file on 4 of 4 hosts {words}"
+
+
 def test_a_policy_of_the_gpu_operator_without_one_of_the_network_operator_is_told(tmp_path: Path) -> None:
     (tmp_path / "gpu.yaml").write_text(
         "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: a}\nspec: {}\n"
