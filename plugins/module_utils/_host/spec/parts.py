@@ -26,9 +26,14 @@ class Part(NamedTuple):
 
     def read(self, place: Place, value: Any) -> Any:
         """Return the part of the spec."""
-        if value is None or value == self.nothing():
-            return self.nothing()
-        return getattr(import_module(f"{__name__.rpartition('.')[0]}.{self.module}"), self.reader)(place, value)
+        return self.nothing() if value is None or value == self.nothing() else self.load()(place, value)
+
+    def load(self) -> Callable[[Place, Any], Any]:
+        """Import the reader."""
+        reader: Callable[[Place, Any], Any] = getattr(
+            import_module(f"{__name__.rpartition('.')[0]}.{self.module}"), self.reader
+        )
+        return reader
 
 
 interfaces = Part("interfaces", "interfaces", list)
