@@ -73,6 +73,7 @@ def test_everything_given_arrives() -> None:
         "vf_driver": None,
         "vf_guids": None,
         "eswitch_mode": None,
+        "flow_steering_mode": None,
         "representor_prefix": None,
         "firmware": None,
         "firmware_image": None,
