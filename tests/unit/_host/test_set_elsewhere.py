@@ -11,6 +11,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
+from ansible_collections.rdma.fabric.tests.unit._host.families import PF as CONNECTX
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (
     MAC,
     PF,
@@ -120,11 +121,11 @@ SWITCHDEV = {
     "NetworkManager": (PROFILE, "[connection]\ninterface-name=enp24s0f0np0\n[sriov]\neswitch-mode=1\n"),
     "ifupdown": (
         STANZAS,
-        f"iface enp24s0f0np0 inet manual\n    up devlink dev eswitch set pci/{mlx5.PF} mode switchdev\n",
+        f"iface enp24s0f0np0 inet manual\n    up devlink dev eswitch set pci/{CONNECTX} mode switchdev\n",
     ),
     "a unit": (
         UNIT,
-        f"[Service]\nExecStart=/bin/sh -c \\\n 'devlink dev eswitch set pci/{mlx5.PF} mode switchdev'\n",
+        f"[Service]\nExecStart=/bin/sh -c \\\n 'devlink dev eswitch set pci/{CONNECTX} mode switchdev'\n",
     ),
 }
 
