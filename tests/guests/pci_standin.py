@@ -4,9 +4,9 @@
 """Runs the host side on a guest whose card is the kernel's netdevsim, in the place of a ConnectX at a PCI address.
 
 A stand-in for PCI only, as netdevsim has a bus of its own: folders of PCI functions with the ids of a ConnectX-6 Dx,
-links between them, and drivers of VFs, whose interfaces are dummies. The number of functions, the
-e-switch, the port, the representors, udev and all errors are the kernel's: paths, handles of devlink and rules of udev
-that have the card's address are passed on with the simulated device's name.
+links between them, the place of soft RDMA that is on the port, and drivers of VFs, whose interfaces are dummies. The
+number of functions, the e-switch, the port, the representors, udev and all errors are the kernel's: paths, handles of
+devlink and rules of udev that have the card's address are passed on with the simulated device's name.
 
 ``python3 -m ansible_collections.rdma.fabric.tests.guests.pci_standin < ORDER`` prints the result of one run. An order
 has ``desired`` and may have ``state`` and ``faults``: the shell command to run before a step, by its id.
@@ -57,6 +57,8 @@ _PATH = re.compile(
     r"(?P<link>/(?:virtfn(?P<number>\d+)|physfn)(?=/))?(?:/(?P<rest>.+))?"
 )
 _INTERFACE = re.compile(rf"{_NET}/(?P<name>[^/]+)")
+_RDMA_CLASS = "/sys/class/infiniband"
+_RDMA = re.compile(rf"{_RDMA_CLASS}/(?P<name>[^/]+)(?P<parent>/parent)?")
 _DUMMY = re.compile(r"sim1v(?P<number>\d)")
 _FIRST = 2  # The PCI function that VF 0 is.
 _COMMAND_SECONDS = 30.0
@@ -84,7 +86,9 @@ class PciStandIn(LiveMachine):
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Return a file's bytes: recorded ones of PCI functions, those of the simulated device otherwise."""
-        place = self._place(path)
+        place, found = self._place(path), _RDMA.fullmatch(path)
+        if found and found["parent"] and self._is_of_port(found["name"]):
+            raise HostError("ENOENT", path)
         if place is None:
             return _as_pci(super().read_bytes(path, limit), path)
         text = self._recorded(place)
@@ -112,6 +116,8 @@ class PciStandIn(LiveMachine):
         if place.rest:
             if not place.is_card and place.rest == "net":
                 return [_dummy(place.number)] if self._is_bound(place.number) else []
+            if place.is_card and place.rest == "infiniband":
+                return [name for name in super().list(_RDMA_CLASS) if self._is_of_port(name)]
             return super().list(self._real(place, path))
         links = [f"virtfn{number}" for number in range(self._functions())] if place.is_card else ["physfn"]
         files = [*_IDS, "uevent", "net", *([*_SRIOV, "sriov_numvfs"] if place.is_card else [])]
@@ -123,6 +129,9 @@ class PciStandIn(LiveMachine):
         if place is not None:
             target = self._own_link(place)
             return super().link(self._real(place, path)) if target is None else target
+        found = _RDMA.fullmatch(path)
+        if found and self._is_of_port(found["name"]):
+            return f"../..{_BRIDGE.removeprefix('/sys')}/{CARD}/infiniband/{found['name']}"
         found = _INTERFACE.fullmatch(path)
         return _as_place(super().link(path), found["name"]) if found else super().link(path)
 
@@ -184,6 +193,12 @@ class PciStandIn(LiveMachine):
                     if super().read(f"{_NET}/{name}/phys_port_name") == _PORT_NAME:
                         return name
         return None
+
+    def _is_of_port(self, rdma: str) -> bool:
+        """Say whether an RDMA device is soft RDMA on the card's own port."""
+        with contextlib.suppress(HostError):
+            return super().read_bytes(f"{_RDMA_CLASS}/{rdma}/parent").decode().strip() == self._port()
+        return False
 
     def _functions(self) -> int:
         return int(super().read(f"{_SIMULATED}/sriov_numvfs"))
