@@ -27,8 +27,8 @@ IMAGES = CHECKOUT / "docs" / "images"
 RECORD = "pictures.json"
 AGAIN = "run make pictures, and look at what it made"
 WIDTH = 1280
-# The end of each picture, as an element of its page.
-END = {"report.png": "#rails"}
+# The end of the picture, as an element of the page.
+END = "#rails"
 MARGIN = 24
 _TIME = re.compile(r"<time datetime=.*?</time>")
 # Where this machine has the inventory.
@@ -81,20 +81,20 @@ def make(today: Mapping[str, Source], images: Path = IMAGES) -> None:
     record = {}
     with browser(find_browser(os.environ)) as tab:
         for name, source in sorted(today.items()):
-            picture = taken(tab, source.page, END[name])
+            picture = taken(tab, source.page)
             (images / name).write_bytes(picture)
             record[name] = {"made_from": fingerprint(source.seen.encode()), "picture": fingerprint(picture)}
             print(f"made {images / name}", flush=True)
     (images / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def taken(tab: Tab, source: str, end: str) -> bytes:
-    """Return a page as PNG, from its top to a little below the element ``end``."""
+def taken(tab: Tab, source: str) -> bytes:
+    """Return a page as PNG, from its top to a little below its end."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
         page.write_text(source, encoding="utf-8")
         tab.open(page, WIDTH, 900)
-        bottom = tab.value(f"document.querySelector({json.dumps(end)}).getBoundingClientRect().bottom")
+        bottom = tab.value(f"document.querySelector({json.dumps(END)}).getBoundingClientRect().bottom")
         return tab.picture(round(bottom) + MARGIN)
 
 
