@@ -91,10 +91,19 @@ class ActionModule(FabricAction):
         within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), self._loader)
         answers = {host: variables.get(host, {}).get(_RECORDED) or {} for host in within}
         done = {host: answer for host, answer in answers.items() if answer.get("dest")}
+        # Every run ends here, and few with recordings.
+        from ansible_collections.rdma.fabric.plugins.plugin_utils._assumptions import (  # noqa: PLC0415
+            contradictions,
+            looked_at,
+        )
+
+        found = {host: answer.get("assumptions") or [] for host, answer in done.items()}
         return {
             "changed": any(answer.get("changed") for answer in done.values()),
             "recorded": [str(answer["dest"]) for answer in done.values()],
             "missing": [host for host in answers if host not in done],
+            "assumptions": looked_at(found),
+            "contradicted": contradictions(found),
         }
 
 

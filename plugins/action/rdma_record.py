@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._assumptions import compare
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     foresee_writable_directory,
     write_bytes_if_different,
@@ -53,6 +54,7 @@ class ActionModule(HostAction):
                 write_bytes_if_different(dest, data)
         entries = sum(len(document.get(section, {})) for section in ("files", "binary", "links", "errors"))
         result = {"changed": changed, "dest": str(dest), "hostname": hostname, "size": len(data), "entries": entries}
+        result["assumptions"] = compare(document)
         if self.diff_mode and changed:
             before, after = describe_entries(known or {}, document)
             result["diff"] = {"before_header": str(dest), "after_header": str(dest), "before": before, "after": after}

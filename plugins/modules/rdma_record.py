@@ -86,6 +86,22 @@ entries:
   description: Number of files, links and failed reads in the recording.
   returned: success
   type: int
+assumptions:
+  description: The assumptions about hardware, as in C(docs/hardware.md), that the recording has something of.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    assumption:
+      description: The assumption, word for word.
+      type: str
+    seen:
+      description: In how many places it was looked at.
+      type: int
+    contradicted:
+      description: Places, with what they have, that contradict it.
+      type: list
+      elements: str
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -421,12 +421,14 @@ def _batch(result: Mapping[str, Any], run: Run) -> Ending:
 def _records(result: Mapping[str, Any], run: Run) -> Ending:
     done, lost = result["recorded"], result["missing"]
     counts = [f"{counted(len(done), 'host')} recorded", *([f"{len(lost)} not: {', '.join(lost[:6])}"] if lost else [])]
+    counts += result["assumptions"]
+    against = [f"attention: {each}" for each in result["contradicted"]]
     paths = {"files": str(PurePath(done[0]).parent)} if done else {}
     word = FAILED if lost else _word(result, run)
     if lost:
-        return Ending(word, ", ".join(counts), paths, Step(_FIX, _AGAIN, (), run.check), {})
+        return Ending(word, ", ".join(counts), paths, Step(_FIX, _AGAIN, (), run.check), {}, against)
     look = Step("name each file as rdma_fabric_recording of its host, then", f"{OWN}preview")
-    return Ending(word, ", ".join(counts), paths, Step("", _AGAIN) if word == PENDING else look, {})
+    return Ending(word, ", ".join(counts), paths, Step("", _AGAIN) if word == PENDING else look, {}, against)
 
 
 def _support(result: Mapping[str, Any], run: Run) -> Ending:

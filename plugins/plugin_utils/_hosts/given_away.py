@@ -86,7 +86,7 @@ def ports_without_functions(given: GivenAway, document: Document) -> list[Notice
             continue
         for key, item, port in _asked(offer, ports):
             problem = f"{item} has no VFs, and the plugin finds these alone by {key}: it offers none"
-            hint = f'select the whole port by pciAddresses: ["{port.address}"], or make functions (vfs)'
+            hint = f'select the whole port by pciAddresses: ["{port.address}"], or make VFs (vfs)'
             found.append(Notice(f"host {document['host']}: resource {offer.resource}", key, problem, hint))
     return found
 

@@ -30,7 +30,7 @@ RAIL = {"kind": "NetworkAttachmentDefinition", "metadata": {"name": "rail0", "na
 
 
 @pytest.mark.parametrize(
-    ("within", "stays"), [(["a"], "leaves out need it: b;"), (["b", "a"], ""), ([], ""), (["elsewhere"], ": a, b;")]
+    ("within", "stays"), [(["a"], "leaves out need them: b;"), (["b", "a"], ""), ([], ""), (["elsewhere"], ": a, b;")]
 )
 def test_the_cluster_side_stays_while_a_host_outside_of_the_limit_needs_it(within: list[str], stays: str) -> None:
     said = why_the_cluster_stays(["a", "b"], within)

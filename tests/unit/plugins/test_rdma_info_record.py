@@ -169,6 +169,18 @@ def test_the_difference_is_told_entry_by_entry(tmp_path: Path, monkeypatch: pyte
     assert load_recording(dest.read_bytes()) == before
 
 
+def test_what_a_recording_contradicts_is_in_the_last_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = recorded()
+    document["files"]["/sys/devices/pci0/0000:18:00.0/uevent"] = "PCI_CLASS=20000\nPCI_ID=15B3:1FFF\n"
+    module_that_answers(monkeypatch, rdma_record, {"changed": False, "document": document})
+    done = run_action("rdma_record", {"dest": str(tmp_path / "node.json")}, task_vars={"inventory_hostname": "node"})
+    variables = {"hostvars": {"node": {"rdma_fabric_record_result": done}}, "groups": {"all": ["node"]}}
+    lines = run_action("fabric_result", {"kind": "records", "hosts": ["node"]}, task_vars=variables)["lines"]
+    assert any(line.endswith("1 host recorded, 1 of 9 assumptions about hardware looked at") for line in lines)
+    (attention,) = [line for line in lines if line.startswith("attention: contradicts an assumption about hardware")]
+    assert attention.endswith("node: /sys/devices/pci0/0000:18:00.0: 15b3:1fff")
+
+
 def test_a_damaged_recording_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dest = tmp_path / "node.json.gz"
     dest.write_bytes(b"\x1f\x8b damaged")
