@@ -104,6 +104,8 @@ class ActionModule(ClusterAction):
         # A drain goes by all of the policy, and a look at what has become of it by the pods of that.
         state = self._task.args.get("state")
         read = (*policy,) if state is None else ("pod_selector",) if state == "empty" else ()
+        # An empty variable stands for the default of the module: who sets it does not want what the policy says.
+        read = tuple(option for option in read if self.variables.get(option) not in task_vars)
         found = {
             "node": host,
             "run": given.get("_rdma_fabric_host_run"),
@@ -112,7 +114,7 @@ class ActionModule(ClusterAction):
             "rebooted": reboot.get("rebooted"),
             # The wait before a test is no stage of the turn.
             "turn_file": f"{turn['files']}/{host}.json" if turn and state != "ready" else None,
-            **{option: policy.get(option) for option in read if option != "safe_load"},
+            **{option: policy[option] for option in read if option in policy and option != "safe_load"},
         }
         values = {option: given.get(name) for option, name in self.variables_read().items()}
         found.update({option: value for option, value in values.items() if value is not None})

@@ -23,10 +23,11 @@ from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
 
 Json = dict[str, Any]
 
-# Actions need no process of their own. What that of ``rdma_host`` makes of the role's variables, its stand-in is given.
+# Actions need no process of their own. What those of our own make of the role's variables, their stand-ins are given.
 FAKE = """
 import json, pathlib
 from ansible.plugins.action import ActionBase
+from ansible_collections.rdma.fabric.plugins.action.node_drain import ActionModule as NodeDrain
 from ansible_collections.rdma.fabric.plugins.action.rdma_host import ActionModule as RdmaHost
 
 class ActionModule({base}):
@@ -52,7 +53,7 @@ class ActionModule({base}):
 """
 # The base of a stand-in, and where its arguments are from.
 OF_ACTION = ("ActionBase", "dict(self._task.args)")
-OF_HOST = ("RdmaHost", "self.arguments_of(task_vars)")
+OF_HOST, OF_DRAIN = (("RdmaHost", "self.arguments_of(task_vars)"), ("NodeDrain", "self.arguments_of(task_vars)"))
 PLAY = """
 - hosts: NAME
   gather_facts: false
@@ -179,7 +180,7 @@ class Role:
         for name, of, answers, call in (
             (HOST, OF_HOST, "told['answers']", repr(HOST)),
             (REBOOT, OF_ACTION, "[{'rebooted': True}]", repr(REBOOT)),
-            (DRAIN, OF_ACTION, looked, state),
+            (DRAIN, OF_DRAIN, looked, state),
             (END, OF_ACTION, "[{}]", repr(END)),
         ):
             words = {"name": name, "options": OPTIONS, "log": self._log, "answers": answers, "call": call}
@@ -358,7 +359,7 @@ CASES = {
         rollouts=[ROLLOUT],
         drain=FAILED,
         said=["a budget"],
-        given={DRAIN: {**WANTED, "wait_timeout": 88, "delete_empty_dir": True}},
+        given={DRAIN: {**WANTED, "wait_for": None, "wait_timeout": 88, "delete_empty_dir": True}},
     ),
     "policy-for-others": Case(
         [WAITS],

@@ -73,6 +73,7 @@ def test_a_drain_goes_by_the_policy_where_no_variable_says_otherwise() -> None:
     found = options("node_drain", {**others, "rdma_fabric_drain_timeout": "9"}, {})
     assert (found["state"], found["force"], found["timeout"], found["give_back"]) == ("cordoned", True, "9", True)
     assert "safe_load" not in found
+    assert "force" not in options("node_drain", {**others, "rdma_fabric_drain_force": ""}, {})
     assert options("node_drain", others, {}, state="uncordoned").keys().isdisjoint({"force", "timeout", "give_back"})
 
 
