@@ -44,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import say_gpu_side
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.placement import kept_off
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
     DryRun,
     dry_run,
@@ -339,6 +340,8 @@ class ActionModule(ChartAction):
         problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
         # Who may not look at nodes knows of none.
         notices += absent_nodes(pools, read.runtimes) if read.runtimes else []
+        # A host's node usually has its name.
+        notices += kept_off(objects_of(waves), read.bodies, spec.get("hosts") or {})
         return [*notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
 
     def _checked_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> DryRun:

@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.gpu_expor
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.leases import leases_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.placement import kept_off
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import json_on_stdout, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
@@ -141,9 +142,11 @@ class ActionModule(ClusterAction):
             except (ApiFault, BatchError) as error:
                 return {"error": str(error)}
         taint = str((spec.get("settings") or {}).get("join_taint") or "")
+        ours = set(nodes_of(hosts, variables).values())
         return {
             "server": client.server,
-            **cluster_state(result, nodes, resources_of(spec), set(nodes_of(hosts, variables).values())),
+            "kept_off": [] if spec.get("chart") else kept_off(objects_of(waves), nodes, ours),
+            **cluster_state(result, nodes, resources_of(spec), ours),
             **service_state(nodes, leases, taint, unread),
         }
 

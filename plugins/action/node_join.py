@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.lease import own_user
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.events import create_event, warning_of
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import written
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Step, in_one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import (
@@ -30,7 +31,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining impor
     to_join,
     to_taint,
     what_keeps_it,
-    written,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import wait_until_whole

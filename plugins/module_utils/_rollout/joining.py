@@ -13,6 +13,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Iterable, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import tolerates, written
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from .cordon import Step
@@ -154,14 +155,8 @@ def in_service(pods: Iterable[Json], taint: Json) -> list[str]:
         if (pod.get("status") or {}).get("phase") not in FINISHED
         and MIRROR not in (pod["metadata"].get("annotations") or {})
         and controller_of(pod).get("kind") != "DaemonSet"
-        and not any(_tolerates(each, taint) for each in (pod.get("spec") or {}).get("tolerations") or [])
+        and not any(tolerates(each, taint) for each in (pod.get("spec") or {}).get("tolerations") or [])
     )
-
-
-def written(taint: Json) -> str:
-    """Return a taint as kubectl writes it."""
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
 def _taints(node: Json) -> list[Json]:
@@ -175,17 +170,6 @@ def _is_same(one: Json, other: Json) -> bool:
 def _is_rival(one: Json, other: Json) -> bool:
     """Tell whether a node can't have both (k8s.io/kubernetes, validateNodeTaints: one for each key and effect)."""
     return (one.get("key"), one.get("effect")) == (other.get("key"), other.get("effect"))
-
-
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    """Tell whether a toleration is one of the taint (k8s.io/api, core/v1/toleration.go, ToleratesTaint)."""
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def _daemon_set_of(pod: Json) -> str:

@@ -190,6 +190,16 @@ def test_a_workload_without_nodes_is_ready_with_a_notice() -> None:
     assert result.notices == ["DaemonSet ns/d runs on no node: its node selector nic=true matches none"]
 
 
+def test_a_taint_is_told_in_place_of_a_selector_that_matches() -> None:
+    controller = Controller(lambda _name, _now: {"desiredNumberScheduled": 0, "observedGeneration": 1})
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    node = {"metadata": {"name": "a", "labels": {"nic": "true"}}, "spec": {"taints": [taint]}}
+    controller.server.put("nodes", {"apiVersion": "v1", "kind": "Node", **node})
+    first, second = controller.apply(daemon_set("d")).notices
+    assert first == "DaemonSet ns/d runs on no node"
+    assert second.startswith("a has the taint dedicated:NoSchedule") and "tolerations: [{key" in second
+
+
 NO_NODE = {"desiredNumberScheduled": 0, "observedGeneration": 1}
 RULE = {
     "apiVersion": "nfd.k8s-sigs.io/v1alpha1",

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import selects
+
 from ..checks.driver_container import DRIVER
 from ..common.features import NIC_LABEL
 from .components.driver_container import POD_LABEL
-from .on_node import selects
 
 Body = Mapping[str, Any]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV, Release
 
 from ..checks import devplugin, nad
@@ -16,7 +17,6 @@ from ..checks.driver_container import WAIT_LABEL
 from ..common.images import older_than, split_reference, version_numbers
 from ..common.jsontext import parse_json
 from .components.device_plugins import CONFIG_KEY, rdma_shared, sriov
-from .on_node import selects
 from .render import cluster_rollout, objects_of, of_node_policies, render
 
 Body = Mapping[str, Any]

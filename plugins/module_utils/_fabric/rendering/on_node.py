@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import are_met
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import selects, terms_of
 
 from ..checks.nfd_nodes import was_labelled
 from ..common.features import FEATURES
@@ -15,7 +15,6 @@ from .removal import offered_by
 
 Body = Mapping[str, Any]
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _LABELLER = "nfd-worker"
 
 
@@ -68,26 +67,7 @@ def _pod(body: Body) -> Body:
     return found
 
 
-def _terms(pod: Body) -> list[Body]:
-    required = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
-    return list(required.get("nodeSelectorTerms") or [])
-
-
 def _is_by_features(pod: Body) -> bool:
     keys = [*(pod.get("nodeSelector") or {})]
-    keys += [each["key"] for term in _terms(pod) for each in term.get("matchExpressions") or []]
+    keys += [each["key"] for term in terms_of(pod) for each in term.get("matchExpressions") or []]
     return any(key.startswith(FEATURES) for key in keys)
-
-
-def selects(pod: Body, node: Body) -> bool:
-    """Tell whether a pod may run on a node by its selector and required affinity (component-helpers, nodeaffinity)."""
-    labels = node["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in (pod.get("nodeSelector") or {}).items()):
-        return False
-    terms = _terms(pod)
-    fields = {"metadata.name": node["metadata"]["name"]}
-    return not terms or any(
-        are_met(term.get("matchExpressions") or [], labels) and are_met(term.get("matchFields") or [], fields)
-        for term in terms
-        if term.get("matchExpressions") or term.get("matchFields")
-    )

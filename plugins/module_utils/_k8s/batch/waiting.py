@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Mapping
 
-from ..api.errors import ApiFault, Fault
+from ..api.errors import ApiFault, Fault, seen_or_told
 from ..cluster.diagnosis import diagnose
+from ..cluster.nodes import all_nodes
 from ..cluster.outlook import Outlook
 from ..objects.dead_nodes import dead_node_notices
 from ..objects.objects import Json, Key
+from ..objects.placement import kept_off
 from ..objects.readiness import Readiness, is_workload, readiness
 from .session import CONFIGURED, CREATED, Change, Session
 
@@ -59,8 +61,10 @@ def wait_until_ready(session: Session) -> None:
         pass
     for key, state in _poll(session, unlabelled, deadline - clock.now(), outlook=outlook):
         found[key] = state, round(clock.now() - started, 1)
+    kept = _kept_off(session, [key for key, (state, _seconds) in found.items() if state.notice])
     rows: dict[Key, Json] = {}
-    for key, (state, seconds) in found.items():
+    for key, (judged, seconds) in found.items():
+        state = replace(judged, notice="runs on no node") if kept and judged.notice else judged
         reason = state.reason
         if not state.ready:
             reason = "; ".join([reason, *_reasons(session, key)])
@@ -69,7 +73,14 @@ def wait_until_ready(session: Session) -> None:
             session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
         rows[key] = _row(session, key, state, reason, seconds)
     session.result.waits += [rows[key] for key in keys]
-    session.result.notices += dead_node_notices({key: found[key][0].lacking for key in keys})
+    session.result.notices += [*kept, *dead_node_notices({key: found[key][0].lacking for key in keys})]
+
+
+def _kept_off(session: Session, keys: list[Key]) -> list[str]:
+    """Return why DaemonSets have no node, where nodes that they select have taints; their selector is told else."""
+    bodies = [body for body in map(session.snapshot.find, keys) if body is not None]
+    nodes = seen_or_told(lambda: all_nodes(session.connection), "taints were not looked at")[0] if bodies else []
+    return kept_off(bodies, nodes or [], ())
 
 
 def _without_nodes(session: Session, found: Mapping[Key, tuple[Readiness, float]], outlook: Outlook) -> list[Key]:

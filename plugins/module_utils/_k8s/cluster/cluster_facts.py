@@ -25,9 +25,10 @@ class ClusterFacts:
     """Addresses and networks as text, each behind its owner's name for people; ``unknown`` says what can't be told.
 
     ``kubelets`` are (node, version of the kubelet, labels), ``runtimes`` those of containers (``containerd://1.7.13``)
-    by node. ``gpus`` are the nodes with GPUs for containers.
+    by node. ``gpus`` are the nodes with GPUs for containers, ``bodies`` all nodes as they are.
     """
 
+    bodies: list[Json] = field(default_factory=list)
     kubelets: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
     runtimes: dict[str, str] = field(default_factory=dict)
     gpus: list[GpuNode] = field(default_factory=list)
@@ -46,7 +47,8 @@ def read_cluster_facts(connection: Connection, *, services: bool = True) -> Clus
     found = ClusterFacts()
     unheld = "folders of CNI programs, node policies and address ranges are not held against the nodes"
     nodes, found.unknown = seen_or_told(lambda: all_nodes(connection), unheld)
-    _add_nodes(found, nodes or [])
+    found.bodies = nodes or []
+    _add_nodes(found, found.bodies)
     if services:
         unheld = "address ranges are not held against the network of services"
         networks, untold = seen_or_told(lambda: _services(connection), unheld)

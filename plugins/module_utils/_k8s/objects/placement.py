@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which nodes keep the pods of workloads off, by taints and by labels of another form. Pure.
+
+Kubernetes says nothing of either: a DaemonSet then wants no pod there, and counts as ready.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Collection, Iterator, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import selects, tolerates, written
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .objects import Json
+
+# DaemonSets tolerate these by themselves (k8s.io/kubernetes, daemonset_util.go), and a cordon passes.
+_OF_THE_SYSTEM = "node.kubernetes.io/"
+_EFFECTS = ("NoSchedule", "NoExecute")
+_BY_VENDOR = re.compile(r"(feature\.node\.kubernetes\.io/pci-)([0-9a-f]{4}\.present)\Z", re.ASCII)
+
+
+def kept_off(objects: Sequence[Json], nodes: Sequence[Json], ours: Collection[str]) -> list[str]:
+    """Return why DaemonSets and Deployments among ``objects`` miss nodes, with the line to add.
+
+    ``ours`` are names of nodes of the fabric; those that DaemonSets select by labels are as well. A Deployment misses
+    nodes where no node at all takes it.
+    """
+    sets = [body for body in objects if body["kind"] == "DaemonSet"]
+    chosen = [node for node in nodes if any(_selector(body) and selects(_pod(body), node) for body in sets)]
+    fabric = {node["metadata"]["name"] for node in chosen}.union(ours)
+    members = [node for node in nodes if node["metadata"]["name"] in fabric]
+    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for body in sets:
+        for node in members:
+            if selects(_pod(body), node):
+                _add(found, body, node, "tolerations")
+    for body in objects:
+        if body["kind"] == "Deployment" and nodes and all(_untolerated(body, node) for node in nodes):
+            for node in nodes:
+                _add(found, body, node, "deploymentTolerations")
+    lines = [
+        f"{named(where)} {'has' if len(where) == 1 else 'have'} the taint {taint}, which the pods of {named(whose)} do "
+        f"not tolerate, so none runs there (next: {field} in the NicClusterPolicy)"
+        for (taint, field), (where, whose) in found.items()
+    ]
+    return [*lines, *_near_labels(sets, nodes)]
+
+
+def _add(found: dict[tuple[str, str], tuple[list[str], list[str]]], body: Json, node: Json, field: str) -> None:
+    for taint in _untolerated(body, node):
+        line = f"{field}: [{{key: {json.dumps(taint['key'])}, operator: Exists, effect: {taint['effect']}}}]"
+        where, whose = found.setdefault((written(taint), line), ([], []))
+        for names, name in ((where, node["metadata"]["name"]), (whose, body["metadata"]["name"])):
+            if name not in names:
+                names.append(name)
+
+
+def _untolerated(body: Json, node: Json) -> list[Json]:
+    tolerations = _pod(body).get("tolerations") or []
+    return [
+        taint
+        for taint in (node.get("spec") or {}).get("taints") or []
+        if taint.get("effect") in _EFFECTS
+        and not str(taint.get("key")).startswith(_OF_THE_SYSTEM)
+        and not any(tolerates(each, taint) for each in tolerations)
+    ]
+
+
+def _near_labels(sets: Sequence[Json], nodes: Sequence[Json]) -> Iterator[str]:
+    """Yield the labels by vendor that no node has, where nodes have them by class and vendor, as NFD's default is."""
+    if any(body["metadata"]["name"] == "nfd-worker" for body in sets):
+        return
+    known = {key for node in nodes for key in node["metadata"].get("labels") or {}}
+    for key in sorted({key for body in sets for key in _selector(body)} - known):
+        form = _BY_VENDOR.match(key)
+        near = sorted(each for each in known if form and re.match(f"{re.escape(form[1])}[0-9a-f]{{4}}_{form[2]}", each))
+        if near:
+            yield (
+                f"no node has the label {key}, which DaemonSets ask for, and nodes have {named(near)} (next: "
+                "deviceLabelFields: [vendor] in the configuration of Node Feature Discovery, or rdma_fabric_nfd: true)"
+            )
+
+
+def _selector(body: Json) -> Json:
+    found: Json = _pod(body).get("nodeSelector") or {}
+    return found
+
+
+def _pod(body: Json) -> Json:
+    found: Json = body["spec"]["template"]["spec"]
+    return found

@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes that keep the pods of workloads off are named, with the line to add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.placement import kept_off
+
+NIC = "feature.node.kubernetes.io/pci-15b3.present"
+DEDICATED = {"key": "dedicated", "value": "gpu-training", "effect": "NoSchedule"}
+TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def node(name: str, *taints: Any, **labels: str) -> Any:
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {"taints": [*taints]}}
+
+
+def workload(name: str, *tolerations: Any, kind: str = "DaemonSet", **selector: str) -> Any:
+    pod = {"nodeSelector": selector, "tolerations": [*tolerations]}
+    return {"kind": kind, "metadata": {"name": name}, "spec": {"template": {"spec": pod}}}
+
+
+PLUGIN, MULTUS = workload("plugin", **{NIC: "true"}), workload("multus")
+TAINTED = [node(name, DEDICATED, **{NIC: "true"}) for name in ("a", "b")]
+LINE = (
+    "a, b have the taint dedicated=gpu-training:NoSchedule, which the pods of plugin, multus do not tolerate, so none "
+    'runs there (next: tolerations: [{key: "dedicated", operator: Exists, effect: NoSchedule}] in the NicClusterPolicy)'
+)
+
+
+def test_the_taint_of_nodes_of_the_fabric_is_told_once_with_the_toleration() -> None:
+    assert kept_off([PLUGIN, MULTUS], [*TAINTED, node("cpu")], ()) == [LINE]
+
+
+def test_nodes_of_the_inventory_count_before_they_are_labelled() -> None:
+    nodes = [node("a", DEDICATED), node("b", DEDICATED), node("cpu", DEDICATED)]
+    (line,) = kept_off([PLUGIN, MULTUS], nodes, ["a"])
+    assert line.startswith("a has the taint dedicated") and "pods of multus do" in line
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [TOLERATION, {"operator": "Exists"}, {"key": "dedicated", "value": "gpu-training"}],
+    ids=["by key", "every one", "by value"],
+)
+def test_what_is_tolerated_is_passed_over(toleration: Any) -> None:
+    assert kept_off([workload("plugin", toleration, **{NIC: "true"})], TAINTED, ()) == []
+
+
+@pytest.mark.parametrize(
+    "taint",
+    [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "dedicated", "effect": "PreferNoSchedule"},
+    ],
+)
+def test_taints_of_the_system_and_wishes_keep_nothing_off(taint: Any) -> None:
+    assert kept_off([PLUGIN], [node("a", taint, **{NIC: "true"})], ()) == []
+
+
+def test_nodes_that_are_not_of_the_fabric_may_have_any_taint() -> None:
+    control = node("control", {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"})
+    assert kept_off([PLUGIN, MULTUS], [control, node("a", **{NIC: "true"})], ()) == []
+
+
+def test_a_deployment_that_no_node_takes_needs_a_toleration_of_its_own() -> None:
+    deployment = workload("controller", kind="Deployment")
+    (line,) = kept_off([deployment], TAINTED, ())
+    assert "(next: deploymentTolerations: [{" in line
+    assert kept_off([deployment], [*TAINTED, node("cpu")], ()) == []
+
+
+def test_labels_with_class_and_vendor_are_told_where_nothing_here_labels_nodes() -> None:
+    nodes = [node("a", **{"feature.node.kubernetes.io/pci-0200_15b3.present": "true"})]
+    (line,) = kept_off([PLUGIN], nodes, ())
+    assert f"no node has the label {NIC}" in line and "pci-0200_15b3.present" in line and "deviceLabelFields" in line
+    assert kept_off([PLUGIN, workload("nfd-worker")], nodes, ()) == []
