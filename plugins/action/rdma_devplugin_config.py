@@ -14,15 +14,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import config_map
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.device_plugins import (
     CONFIG_KEY,
-    RDMA,
     RDMA_CONFIG_MAP,
-    SRIOV,
     SRIOV_CONFIG_MAP,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.single_object import SingleObjectAction, identity_of
 
-PLUGINS = {"rdma_shared": (RDMA, RDMA_CONFIG_MAP), "sriov": (SRIOV, SRIOV_CONFIG_MAP)}
+PLUGINS = {"rdma_shared": (SHARED, RDMA_CONFIG_MAP), "sriov": (SRIOV, SRIOV_CONFIG_MAP)}
 
 
 class ActionModule(SingleObjectAction):
