@@ -29,7 +29,7 @@ class Loader(yaml.SafeLoader):
     """Takes text that Ansible is told not to template for text."""
 
 
-Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+Loader.add_constructor("!unsafe", lambda _loader, node: str(node.value))
 DATA: dict[str, Any] = yaml.load((CHECKOUT / "docs" / "controller.yml").read_bytes(), Loader)  # noqa: S506 - a safe one
 TEMPLATES = {template["name"]: template for template in DATA["controller_templates"]}
 VARIABLES = json.loads((CHECKOUT / "docs" / "variables.schema.json").read_text(encoding="utf-8"))["properties"]
