@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.guests import nvme_over_rdma
 from ansible_collections.rdma.fabric.tests.guests.disturbed import LEAVES
 from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
 from tools.checkout import CHECKOUT, COLLECTIONS
@@ -23,6 +24,7 @@ from tools.checkout import CHECKOUT, COLLECTIONS
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
 
 GUEST = "rdma-1"
+ADDRESS = "10.77.0.1"
 PLACE = "/run/driver-reload"
 JOURNAL = "/run/rdma-fabric-driver-reload.json"
 CARD = "$(dirname $(ls -d /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs | head -1))"
@@ -174,15 +176,18 @@ def module(lab: Path) -> Callable[..., dict[str, Any]]:
     return on_guest
 
 
-def test_a_program_with_an_open_verbs_device_is_named(run: Run, module: Callable[..., dict[str, Any]]) -> None:
-    program = "exec -a verbs-user sleep 600 3<>/dev/infiniband/uverbs0"
-    pid = answer(run(GUEST, f"bash -c '{program}' >/dev/null 2>&1 & echo $!")).strip()
+def test_a_program_with_an_open_verbs_device_and_a_mounted_disk_are_named(
+    run: Run, module: Callable[..., dict[str, Any]]
+) -> None:
+    answer(run(GUEST, f"mkdir {PLACE}; {nvme_over_rdma.mount(PLACE, ADDRESS)}"))
+    pid = answer(run(GUEST, nvme_over_rdma.open_verbs("rxe0"))).strip()
     try:
-        blockers = module("mofed_driver_info")["summary"]["reload_blockers"]
-        assert f"sleep (pid {pid}) has /dev/infiniband/uverbs0 open" in [blocker["text"] for blocker in blockers]
-        assert ("other vendor", "rdma_rxe") in [(blocker["kind"], blocker["name"]) for blocker in blockers]
+        blockers = {each["name"]: each["text"] for each in module("mofed_driver_info")["summary"]["reload_blockers"]}
+        assert f"{nvme_over_rdma.PROGRAM} (pid {pid}) has /dev/infiniband/uverbs0 open" in blockers.values()
+        assert f"{PLACE}/mounted" in blockers["nvme_rdma"]
+        assert "rdma_rxe" in blockers
     finally:
-        run(GUEST, f"kill {pid}")
+        answer(run(GUEST, f"kill {pid}; {nvme_over_rdma.unmount(PLACE)} rmdir {PLACE}"))
 
 
 def test_the_inbox_driver_is_loaded_now_and_at_boot_and_given_back(
