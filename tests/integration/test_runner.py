@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.bench.site import fleet_inventory
-from ansible_collections.rdma.fabric.tests.integration.killing import descendants
+from ansible_collections.rdma.fabric.tests.integration.killing import kill
 from ansible_collections.rdma.fabric.tests.integration.playbooks import LIMIT_SECONDS, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.unit.test_awx_guide import PLAYBOOK, TEMPLATES
@@ -33,8 +32,8 @@ from tools.fleet import INVENTORY, RECORDINGS, SUFFIX
 Json = dict[str, Any]
 SIZE = 60
 RUNNER = [sys.executable, "-m", "ansible_runner"]
-# The smallest of them, as many hosts are planned often.
-SMALL = [RECORDINGS / f"{name}{SUFFIX}" for name in ("cpu-01", "egx-02")]
+# Mostly the smallest, as many hosts are planned often.
+SMALL = [RECORDINGS / f"{name}{SUFFIX}" for name in ("egx-02", *["cpu-01"] * 9)]
 POLICY = INVENTORY.parent / "manifests" / "nic-cluster-policy.yaml"
 OUTER, SLICES = "7", "8"
 NAMESPACE = "nvidia-network-operator"
@@ -75,18 +74,13 @@ class Job:
                 cwd=self.folder,
                 env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
+                text=True,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
         self.artifacts = self.folder / ("back/artifacts" if apart else "private/artifacts/1")
         return self
-
-    def kill(self) -> None:
-        """Kill it with all that it started, as a machine that loses power."""
-        for number in (self.process.pid, *descendants(self.process.pid)):
-            os.kill(number, signal.SIGKILL)
-        self.process.wait()
 
     def ended(self) -> Job:
         """Wait for its end."""
@@ -123,11 +117,18 @@ class Controller:
         self.artifact: Json = {}
         self._jobs = 0
 
-    def job(self, name: str, part: tuple[int, int] = (0, 1)) -> Job:
-        """Make a job of a template; ``part`` is the number of a slice from 0, and how many there are."""
+    def job(self, name: str, part: tuple[int, int] = (0, 1), *, hangs: bool = False) -> Job:
+        """Make a job of a template; ``part`` is the number of a slice from 0, and how many there are.
+
+        One that ``hangs`` waits for its last host until it is killed.
+        """
         template, sliced = TEMPLATES[name], part[1] > 1
         hosts = self.inventory["rdma_fabric"]["hosts"]
         own = {host: hosts[host] for host in self.hosts[part[0] :: part[1]]}
+        if hangs:
+            pipe = self.folder / "pipe"
+            os.mkfifo(pipe)
+            own[max(own)] = {"rdma_fabric_recording": str(pipe)}
         workflow = {"workflow_job_id": SLICES if sliced else OUTER, "workflow_job_name": name if sliced else "Fabric"}
         given = {f"awx_{key}": value for key, value in {**workflow, "job_template_name": name}.items()}
         extra = json.loads(json.dumps(template.get("extra_vars", {})).replace("/runner/fabric", str(self.kept)))
@@ -184,10 +185,10 @@ def until(controller: Controller, hosts: Iterable[str]) -> None:
 
 def test_a_slice_that_is_killed_keeps_the_others_from_pushing_until_it_is_repeated(controller: Controller) -> None:
     mark = controller.cluster.audit.mark()
-    slices = [controller.job("Fabric hosts", (number, 3)).start(apart=True) for number in range(3)]
+    slices = [controller.job("Fabric hosts", (number, 3), hangs=number == 1).start(apart=True) for number in range(3)]
     lost = controller.hosts[1::3]
     until(controller, lost)
-    slices[1].kill()
+    kill(slices[1].process, alone=False)
     for job in (slices[0], slices[2]):
         assert controller.take(job.ended())["result"] == "pending", job.said
     assert not (controller.kept / OUTER / "site" / "report.json").exists()
