@@ -184,7 +184,7 @@ def test_ansible_navigator_takes_its_settings(tmp_path: Path) -> None:
     assert done.stdout.startswith("---\n"), done.stdout + done.stderr
     effective = yaml.safe_load(done.stdout)["ansible-navigator"]
     image = given["ansible-navigator"]["execution-environment"]["image"]
-    mounts = [{"src": str(tmp_path / ".kube"), "dest": "/home/runner/.kube", "options": "ro"}]
+    mounts = [{"src": str(tmp_path / ".kube"), "dest": "/runner/kube", "options": "ro"}]
     found = effective["execution-environment"]
     assert (found["image"], found["pull"]["policy"], found["volume-mounts"]) == (image, "missing", mounts)
     assert (effective["mode"], effective["playbook-artifact"]["enable"]) == ("stdout", False)
