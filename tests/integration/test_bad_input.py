@@ -196,7 +196,7 @@ HOSTS = """\
     ("group", "variables", "preflight", "said"),
     [
         ("other", {}, True, "put it into the group rdma_fabric"),
-        ("rdma_fabric", {}, False, "run rdma.fabric.preflight before this task, in a play for localhost"),
+        ("rdma_fabric", {}, False, "run the role rdma.fabric.preflight before this task, in a play for localhost"),
     ],
 )
 def test_a_role_on_its_own_says_what_has_to_come_before_it(

@@ -25,8 +25,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable im
 from .base import ActionFailure
 
 NO_PREFLIGHT = (
-    "nothing was validated: run rdma.fabric.preflight before this task, in a play for localhost or once for the hosts "
-    "of this play (run_once: true), as the playbooks of this collection do"
+    "nothing was validated: run the role rdma.fabric.preflight before this task, in a play for localhost or once for "
+    "the hosts of this play (run_once: true), as the playbooks of this collection do"
 )
 # Of releases before 2.19 a text stands for it, the variable omit.
 _OMITTED: tuple[type[Exception], ...] = tuple(filter(None, [getattr(errors, "AnsibleValueOmittedError", None)]))

@@ -56,7 +56,7 @@ def test_a_task_that_does_not_ask_for_variables_reads_none() -> None:
 def test_what_preflight_has_validated_is_handed_on() -> None:
     found = options("k8s_batch", {}, {})
     assert (found["inventory_namespace"], found["engine"], found["await_kinds"]) == ("fabric", "direct", False)
-    with pytest.raises(ActionFailure, match=r"run rdma\.fabric\.preflight before this task"):
+    with pytest.raises(ActionFailure, match=r"run the role rdma\.fabric\.preflight before this task"):
         validated_result({}, lambda value: value)
 
 
