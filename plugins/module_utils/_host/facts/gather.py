@@ -111,19 +111,17 @@ def read_host(
     }
     _add_port_state(probe, tables, facts)
     _add_gpu_state(probe, functions, facts, managers)
-    _add_slots(probe, facts)
-    matched = match_spec(spec, HostState(facts))
-    _read_for_spec(probe, spec, matched, facts, kernel_modules)
-    if everything:
-        _read_every_port(probe, facts)
-    facts["unreadable"] = probe.unreadable()
-    return Reading(facts, matched)
-
-
-def _add_slots(probe: Probe, facts: Facts) -> None:
     # The ports of a virtual machine are emulated and say nothing about the slots of its devices.
     if not facts["pcie"]["virtual"]:
         add_slots(probe, [*facts["nics"], *facts["gpus"]])
+    matched = match_spec(spec, HostState(facts))
+    _read_for_spec(probe, spec, matched, facts, kernel_modules)
+    if everything:
+        from .target_ports import read_every_port
+
+        read_every_port(probe, facts)
+    facts["unreadable"] = probe.unreadable()
+    return Reading(facts, matched)
 
 
 def _read_set_elsewhere(
@@ -159,12 +157,6 @@ def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts, manage
     instances = read_instances(probe, facts["gpus"])
     if instances:
         facts["mig"] = instances
-
-
-def _read_every_port(probe: Probe, facts: Facts) -> None:
-    from .target_ports import read_every_port
-
-    read_every_port(probe, facts)
 
 
 def _add_port_state(probe: Probe, tables: Tables, facts: Facts) -> None:
@@ -260,7 +252,8 @@ def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: 
         nic["rdma"] = [device["name"] for device in devices]
         nic["link_layer"] = _link_layer(ports, devices, function.id)
         _add_vf_settings(probe, nic, ports)
-        nic["family"] = nic_family(function.id, ids.get(function.physfn or ""), _firmware(devices))
+        firmware = next((device["firmware"] for device in devices if device["firmware"]), None)
+        nic["family"] = nic_family(function.id, ids.get(function.physfn or ""), firmware)
         nics.append(nic)
     return nics
 
@@ -294,7 +287,3 @@ def _link_layer(ports: list[ReadNetdev], devices: list[RdmaDevice], pci_id: PciI
         if netdev["link_type"] in _LINK_LAYERS:
             return _LINK_LAYERS[netdev["link_type"]]
     return "InfiniBand" if pci_id.pci_class.startswith("0207") else None
-
-
-def _firmware(devices: list[RdmaDevice]) -> str | None:
-    return next((device["firmware"] for device in devices if device["firmware"]), None)

@@ -116,7 +116,7 @@ def _systemd_boot(probe: Probe) -> Loader:
     words = words_of(text if text is not None else probe.text("/proc/cmdline", limit=4096) or "")
     line = " ".join(word for word in words if name_of(word) not in {"BOOT_IMAGE", "initrd"})
     versions = sorted(probe.names("/lib/modules"), key=natural)
-    images = {version: _image(probe, version) for version in versions}
+    images = {version: probe.first(each.format(version=version) for each in _IMAGES) for version in versions}
     reason = ""
     if not any(probe.host.exists(path) for path in _KERNEL_INSTALL):
         reason = "kernel-install, which writes the entries of systemd-boot, is not installed"
@@ -132,10 +132,6 @@ def _systemd_boot(probe: Probe) -> Loader:
         "line_file": text is not None,
         "kernels": {version: image for version, image in images.items() if image},
     }
-
-
-def _image(probe: Probe, version: str) -> str | None:
-    return probe.first(pattern.format(version=version) for pattern in _IMAGES)
 
 
 def _cpu_vendor(probe: Probe) -> str | None:

@@ -91,13 +91,13 @@ def without_new_name(references: Mapping[str, list[str]], current: str, wanted: 
 
 def _read(path: str, text: str) -> _Text:
     if path.startswith((NETWORK_MANAGER, NETWORKD)):
-        return _Text(path, _values(text), None)
+        return _Text(path, [each.value for each in ini.settings(text) if each.key not in _FREE_TEXTS], None)
     if not path.startswith(IFCFG):
         return _Text(path, _lines(text), None)
     file = path.rsplit("/", 1)[-1]
     has_device = re.search(r"^\s*DEVICE=[\"']?([^\"'\s]+)", text, re.MULTILINE) is not None
     about = file[len("ifcfg-") :] if file.startswith("ifcfg-") and not has_device else None
-    return _Text(path, _texts_of_assignments(text), about)
+    return _Text(path, [line for line in _lines(text) if not line.lstrip().startswith("NAME=")], about)
 
 
 def _is_in(name: str, texts: Iterable[str]) -> bool:
@@ -112,14 +112,6 @@ def _is_in(name: str, texts: Iterable[str]) -> bool:
 def _lines(text: str) -> list[str]:
     lines = (line for line in text.splitlines() if not line.lstrip().startswith(("#", ";")))
     return [re.split(r"\s#", line, maxsplit=1)[0] for line in lines]
-
-
-def _values(text: str) -> list[str]:
-    return [setting.value for setting in ini.settings(text) if setting.key not in _FREE_TEXTS]
-
-
-def _texts_of_assignments(text: str) -> list[str]:
-    return [line for line in _lines(text) if not line.lstrip().startswith("NAME=")]
 
 
 def _is_found_otherwise(probe: Probe, definition: str) -> bool:

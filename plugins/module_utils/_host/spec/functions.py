@@ -314,10 +314,6 @@ def _port_request(place: Place, value: object) -> PortRequest:
     return {"name": name, "range": [end for end in ends if end is not None] or None}
 
 
-def _port_requests(place: Place, value: object) -> list[PortRequest]:
-    return [_port_request(place.at(index), item) for index, item in enumerate(list_of(place, value, "interfaces"))]
-
-
 def _addresses(place: Place, value: object) -> list[str]:
     found = texts_in(place, value, "PCI addresses", "a PCI address", syntax.pci_address_problem, lower=True)
     return [address for _here, address in found]
@@ -363,7 +359,9 @@ _REQUEST: Readers = {
     "vendor": optional_text("a PCI id"),
     "device": optional_text("a PCI id"),
     "pci": _addresses,
-    "ports": _port_requests,
+    "ports": lambda place, value: [
+        _port_request(place.at(index), item) for index, item in enumerate(list_of(place, value, "interfaces"))
+    ],
     "priority": lambda place, value: _amount(place, 0 if value is None else value) or 0,
     "resource": lambda place, value: text_of(place, value, "the name of a resource"),
     "vfs": lambda place, value: _amount(place, value) or 0,

@@ -190,7 +190,7 @@ def check_spec(document: object) -> HostSpec:
     known_keys(root.at("consents"), consents, CONSENTS)
     parts = {key: part.read(root.at(key), document.get(key)) for key, part in _PARTS.items()}
     given = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
-    requests = _requests(root.at("requests"), document.get("requests"))
+    requests = _records(root.at("requests"), document.get("requests"), "host requests", _REQUEST)
     desired = cast(HostSpec, {**parts, "consents": given, "requests": requests})
     _check_together(root.at, desired)
     if found.violations:
@@ -272,10 +272,6 @@ def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
             place("kernel_modules").violation(
                 f"{module} is what rdma_fabric_peer_memory loads and unloads", "leave it out"
             )
-
-
-def _requests(place: Place, value: object) -> list[HostRequest]:
-    return cast(List[HostRequest], _records(place, value, "host requests", _REQUEST))
 
 
 def _terms(place: Place, value: object) -> list[list[NodeRequirement]]:

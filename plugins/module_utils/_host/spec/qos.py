@@ -249,10 +249,6 @@ def _by_priority(
     return found
 
 
-def _ecn(place: Place, value: object) -> dict[str, dict[str, bool]] | None:
-    return _by_priority(place, value, "true or false", _ecn_points)
-
-
 def _ecn_points(place: Place, value: object) -> dict[str, bool] | None:
     """Return both sides of congestion control: reaction point (the sender) and notification point (the receiver)."""
     if isinstance(value, bool):
@@ -293,7 +289,7 @@ _READERS: Readers = {
     "pause": switch_of,
     "cable_length": _number(_MOST_CABLE - 1, "length of a cable in meters", 1),
     "ets": _ets,
-    "ecn": _ecn,
+    "ecn": lambda place, value: _by_priority(place, value, "true or false", _ecn_points),
     "cnp_dscp": _number(DSCPS - 1, "DSCP"),
     "cnp_priority": _number(PRIORITIES - 1, "priority"),
     "traffic_class": _number(_MOST_TOS, "traffic class"),

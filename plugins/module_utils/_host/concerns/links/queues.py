@@ -52,7 +52,8 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
     if not differing or interface.netdev is None:
         return []
     before = {key: told[key]["now"] if key in told else None for key in differing}
-    shown = [f"{_TITLES[key]} to {value} (now {_shown(before[key])})" for key, value in differing.items()]
+    now = {key: "not known" if number is None else number for key, number in before.items()}
+    shown = [f"{_TITLES[key]} to {value} (now {now[key]})" for key, value in differing.items()]
     name = context.name_of(interface.netdev)
     busy = interface.netdev["up"]
     return [
@@ -87,10 +88,6 @@ def _refusal(differing: Mapping[str, int], told: Mapping[str, Queue]) -> str:
         f"{key} {value} is above {told[key]['most']}" for key, value in differing.items() if value > told[key]["most"]
     ]
     return f"{'; '.join(above)}, the most that its driver has" if above else ""
-
-
-def _shown(number: int | None) -> str:
-    return "not known" if number is None else str(number)
 
 
 def work(context: Context, step: Step) -> Work:

@@ -212,14 +212,6 @@ _FORMS: Mapping[str, Callable[[QosPort, Qos], Value]] = {
 }
 
 
-def _sides(value: Value) -> str:
-    return " ".join(f"{side} {'on' if on else 'off'}" for side, on in as_planned(value, dict).items())
-
-
-def _table(value: Value) -> str:
-    return ", ".join(f"{dscps} -> {priority}" for dscps, priority in as_planned(value, dict).items()) or "none"
-
-
 def _shares(value: Value) -> str:
     table: dict[str, list[int | str]] = as_planned(value, dict)
     shares = (
@@ -234,17 +226,15 @@ def _list(value: Value) -> str:
     return " ".join(map(str, as_planned(value, list))) or "off"
 
 
-def _points_said(value: Value) -> str:
-    return ", ".join(f"{point} {_list(on)}" for point, on in as_planned(value, dict).items())
-
-
 _WORDS: Mapping[str, Callable[[Value], str]] = {
-    "pause": _sides,
-    "dscp_priority": _table,
+    "pause": lambda value: " ".join(f"{side} {'on' if on else 'off'}" for side, on in as_planned(value, dict).items()),
+    "dscp_priority": lambda value: (
+        ", ".join(f"{dscps} -> {priority}" for dscps, priority in as_planned(value, dict).items()) or "none"
+    ),
     "cable_length": lambda value: f"{value} m",
     "ets": _shares,
     "pfc": _list,
-    "ecn": _points_said,
+    "ecn": lambda value: ", ".join(f"{point} {_list(on)}" for point, on in as_planned(value, dict).items()),
     "traffic_class": lambda value: "none" if value == qos_values.UNSET else str(value),
 }
 

@@ -88,7 +88,10 @@ def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterab
     others = stations_of_others(probe, ports, known.values())
     for name in lowers:
         layer: list[Stacked] = [
-            {"on": name, "name": upper, "kind": _kind(probe, upper, known)} for upper in _uppers(probe, name)
+            {"on": name, "name": upper, "kind": _kind(probe, upper, known)}
+            for entry in probe.names(f"{NET}/{name}")
+            if entry.startswith("upper_")
+            for upper in [printable(entry[len("upper_") :])]
         ]
         found += layer
         lowers += [entry["name"] for entry in layer if entry["kind"] == VLAN and entry["name"] not in lowers]
@@ -153,10 +156,6 @@ def _functions(driver: str, nics: Iterable[Nic]) -> list[Nic]:
     physical = [nic for nic in all_nics.values() if nic["driver"] == driver and not nic["pf"]]
     members = {vf for nic in physical if nic["sriov"] for vf in nic["sriov"]["vfs"]}
     return [nic for nic in all_nics.values() if nic in physical or nic["address"] in members]
-
-
-def _uppers(probe: Probe, name: str) -> list[str]:
-    return [printable(entry[len("upper_") :]) for entry in probe.names(f"{NET}/{name}") if entry.startswith("upper_")]
 
 
 def _kind(probe: Probe, name: str, known: Mapping[str, ReadNetdev]) -> str:
