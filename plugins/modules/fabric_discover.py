@@ -64,7 +64,7 @@ options:
   vfs:
     description:
       - Number of VFs of every rail. Without it, the number that most hosts of a class have now.
-      - Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.
+      - Rails with VFs are offered to pods by the SR-IOV device plugin, others by the shared one.
     type: int
   rename:
     description: Whether rails are named C(rail0) and so on. Otherwise they keep their names, in the policy as well.

@@ -209,7 +209,7 @@ facts:
       type: dict
     vf_users:
       description:
-        - Users of VFs, by PCI address. M(rdma.fabric.rdma_host) fills it only for functions that it is to
+        - Users of VFs, by PCI address. M(rdma.fabric.rdma_host) fills it only for VFs that it is to
           change, because it has to inspect every process.
       type: dict
     eswitch:

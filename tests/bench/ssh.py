@@ -32,7 +32,7 @@ START_SECONDS = 30.0
 SERVER = Path(__file__).parent / "ssh_server.py"
 
 
-class Asked(NamedTuple):
+class Requests(NamedTuple):
     """What the hosts of one run were asked for: commands and transfers, and CPU seconds of what they ran."""
 
     execs: int
@@ -73,13 +73,13 @@ def prepared(folder: Path) -> dict[str, str]:
     return own_environment(collections)
 
 
-def of_site(environment: Mapping[str, str], folder: Path) -> Asked:
+def of_site(environment: Mapping[str, str], folder: Path) -> Requests:
     """Preview ``site`` on the hosts and return what they were asked for."""
     variables = {"rdma_fabric_run_dir": str(folder / "run")}
     return asked_by(["rdma.fabric.site", "--check", "-e", json.dumps(variables)], folder, environment)
 
 
-def asked_by(arguments: list[str], folder: Path, environment: Mapping[str, str]) -> Asked:
+def asked_by(arguments: list[str], folder: Path, environment: Mapping[str, str]) -> Requests:
     """Run a playbook on the hosts, each of them the server, and return what they were asked for."""
     (folder / "port").unlink(missing_ok=True)
     name = arguments[0]
@@ -96,7 +96,7 @@ def asked_by(arguments: list[str], folder: Path, environment: Mapping[str, str])
             server.wait(START_SECONDS)
     finally:
         shutil.rmtree(sockets, ignore_errors=True)
-    return Asked(**json.loads((folder / "counts.json").read_text(encoding="utf-8")))
+    return Requests(**json.loads((folder / "counts.json").read_text(encoding="utf-8")))
 
 
 def port_of(server: subprocess.Popen[Any], folder: Path) -> int:

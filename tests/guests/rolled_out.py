@@ -71,7 +71,7 @@ def jobs() -> list[Json]:
 
 
 @dataclass
-class Seen:
+class Observed:
     """What was seen while a run worked: each change of a cordon, node and whether it was cordoned, and the worst."""
 
     cordons: list[tuple[str, bool]] = field(default_factory=list)
@@ -136,9 +136,9 @@ class Fleet:
         return self.run("upgrade", *arguments, **{**wanted, **variables})
 
     @contextmanager
-    def watched(self) -> Iterator[Seen]:
+    def watched(self) -> Iterator[Observed]:
         """Look every second at nodes and the budget of the pods; a look that failed fails the test at the end."""
-        seen = Seen()
+        seen = Observed()
         cordoned: dict[str, bool] = {}
         with every_second(lambda: seen.look(self.lab, cordoned)):
             yield seen

@@ -5,7 +5,7 @@
 
 ``python -m ansible_collections.rdma.fabric.tests.integration.cni_runtime`` runs as root in network and mount namespaces
 of its own, which stand for the node: ``rail0`` is a port with a cable, ``rail1`` another one, to be given to pods. The
-folder of a PCI device for ``rail1`` is a stand-in. It reads a ``Request`` as JSON and prints a ``Seen`` for each
+folder of a PCI device for ``rail1`` is a stand-in. It reads a ``Request`` as JSON and prints an ``Observed`` for each
 configuration. Sources: the CNI specification 1.1.0, sections 2 to 4 (variables, chains, results).
 """
 
@@ -39,7 +39,7 @@ class Request(NamedTuple):
     files: Mapping[str, str]
 
 
-class Seen(NamedTuple):
+class Observed(NamedTuple):
     """``problem`` is what a program refused, else empty. ``link`` and ``routes`` are the pod's, as ip(8) shows them.
     ``left`` is what the node has after the deletion and had not before."""
 
@@ -75,7 +75,7 @@ def _lay_out(request: Request) -> None:
     open_way(*request.server)
 
 
-def _served(request: Request, config: Json) -> Seen:
+def _served(request: Request, config: Json) -> Observed:
     """Add a new pod to one network, look, and delete it."""
     before = _state()
     _ip("netns", "add", _POD)
@@ -91,7 +91,7 @@ def _served(request: Request, config: Json) -> Seen:
     for plugin in reversed(plugins):
         problem = problem or _run(request, "DEL", config, plugin, result)[0]
     _ip("netns", "delete", _POD)
-    return Seen(problem, link, routes, sorted(_state() - before))
+    return Observed(problem, link, routes, sorted(_state() - before))
 
 
 def _run(request: Request, command: str, config: Json, plugin: Json, result: Json | None) -> tuple[str, Json | None]:

@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam im
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.integration import cni_runtime
-from ansible_collections.rdma.fabric.tests.integration.cni_runtime import GIVEN, PCI_ADDRESS, PORT, Request, Seen
+from ansible_collections.rdma.fabric.tests.integration.cni_runtime import GIVEN, PCI_ADDRESS, PORT, Observed, Request
 from ansible_collections.rdma.fabric.tests.integration.isolated import run_module_apart
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.integration.way_out import WayOut, way_to
@@ -138,10 +138,10 @@ def kept_addresses(control_plane: ControlPlane) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def served(
     control_plane: ControlPlane, kept_addresses: None, programs: list[str], way_out: WayOut
-) -> Callable[[dict[str, Json]], dict[str, Seen]]:
+) -> Callable[[dict[str, Json]], dict[str, Observed]]:
     """Adds a pod to each of some networks, on a node of their own, and deletes it again."""
 
-    def serve(configs: dict[str, Json]) -> dict[str, Seen]:
+    def serve(configs: dict[str, Json]) -> dict[str, Observed]:
         kubeconfig = f"{WHEREABOUTS_FILES}/whereabouts.kubeconfig"
         settings = {"datastore": "kubernetes", "kubernetes": {"kubeconfig": kubeconfig}}
         files = {
@@ -150,13 +150,13 @@ def served(
         }
         request = json.dumps(Request(programs, configs, way_out, files)._asdict())
         found = run_module_apart(cni_runtime.__name__, given=request, seconds=300)
-        return {name: Seen(**seen) for name, seen in found.items()}
+        return {name: Observed(**seen) for name, seen in found.items()}
 
     return serve
 
 
 @pytest.fixture(scope="module")
-def seen(served: Callable[[dict[str, Json]], dict[str, Seen]]) -> dict[str, Seen]:
+def seen(served: Callable[[dict[str, Json]], dict[str, Observed]]) -> dict[str, Observed]:
     """What became of a pod on each of the rendered attachments."""
     return served(rendered())
 
@@ -179,14 +179,14 @@ EXPECTED: dict[str, tuple[str | None, str | None, int, list[str]]] = {
 OF_KERNEL_MODULES = ("tagged", "shared")
 
 
-def addresses_of(pod: Seen) -> list[str]:
+def addresses_of(pod: Observed) -> list[str]:
     """The addresses that a pod got."""
     entries = pod.link.get("addr_info", [])
     return [f"{each['local']}/{each['prefixlen']}" for each in entries if each["scope"] == "global"]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_pod_gets_what_its_network_asks_for_and_leaves_nothing_behind(seen: dict[str, Seen], name: str) -> None:
+def test_a_pod_gets_what_its_network_asks_for_and_leaves_nothing_behind(seen: dict[str, Observed], name: str) -> None:
     problem, link, _routes, left = seen[name]
     if name in OF_KERNEL_MODULES and problem:
         # The program has read its configuration when the kernel refuses.
@@ -200,11 +200,11 @@ def test_a_pod_gets_what_its_network_asks_for_and_leaves_nothing_behind(seen: di
     assert left == (["mybridge"] if name == "bridged" else [])
 
 
-def test_every_rendered_attachment_is_among_them(seen: dict[str, Seen]) -> None:
+def test_every_rendered_attachment_is_among_them(seen: dict[str, Observed]) -> None:
     assert set(seen) == set(EXPECTED)
 
 
-def test_a_chain_hands_its_result_on(seen: dict[str, Seen]) -> None:
+def test_a_chain_hands_its_result_on(seen: dict[str, Observed]) -> None:
     """Routes of sbr are in a table of its own; only what it leaves in the main one is listed."""
     assert seen["routed-by-source"].routes == []
     assert [route["dst"] for route in seen["tuned"].routes] == ["203.0.113.0/24"]
@@ -319,7 +319,7 @@ IGNORED: dict[str, tuple[Json, list[str]]] = {
 }
 
 
-def test_what_a_program_ignores_is_taken_and_told(served: Callable[[dict[str, Json]], dict[str, Seen]]) -> None:
+def test_what_a_program_ignores_is_taken_and_told(served: Callable[[dict[str, Json]], dict[str, Observed]]) -> None:
     ipams = {name: {"type": "whereabouts", **ipam} for name, (ipam, _addresses) in IGNORED.items()}
     configs = {name: {"cniVersion": "1.0.0", "name": "odd", **MACVLAN, "ipam": ipam} for name, ipam in ipams.items()}
     found = {name: (seen.problem, addresses_of(seen)) for name, seen in served(configs).items()}
@@ -329,7 +329,7 @@ def test_what_a_program_ignores_is_taken_and_told(served: Callable[[dict[str, Js
 
 
 def test_checks_of_the_input_refuse_what_the_programs_refuse(
-    served: Callable[[dict[str, Json]], dict[str, Seen]],
+    served: Callable[[dict[str, Json]], dict[str, Observed]],
 ) -> None:
     configs = {name: {"cniVersion": "1.0.0", "name": "broken", **config} for name, (config, _judged) in BROKEN.items()}
     found = {

@@ -126,7 +126,7 @@ def build_report(
 def of_this_run(report: dict[str, Any], *, proved: bool | None = None) -> dict[str, Any]:
     """Return the report without what it shows of earlier runs, of hosts and a proof: what a run's result is made of.
 
-    That a host was not brought to its end is of this run also where its facts are not. Whether the run ``proved`` its
+    That a host did not finish is of this run also where its facts are not. Whether the run ``proved`` its
     summary says, once there is one.
     """
     proved = bool(report["summary"]["pairs"]) if proved is None else proved

@@ -12,8 +12,8 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import OF_PORTS, Function
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
-    Given,
     Offer,
+    PodInterface,
     given_by,
     giving_objects,
     offers_of,
@@ -31,7 +31,7 @@ class GivenAway(NamedTuple):
     """What the cluster objects give to pods of the hosts' own."""
 
     offers: Sequence[Offer]
-    named: Sequence[Given]
+    named: Sequence[PodInterface]
 
     def __bool__(self) -> bool:
         """Tell whether there is anything."""

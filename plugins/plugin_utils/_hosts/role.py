@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 
 from .run_hosts import CONTROLLER, hosts_of
-from .values import Asked
+from .values import VariableSource
 
 # What the playbook is for counts, whatever the variables of a run ask of others.
 OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -66,7 +66,7 @@ def fabric_of(given: Given, task_vars: Mapping[str, Any], loader: DataLoader) ->
     return pattern, hosts_of(pattern, task_vars, loader)
 
 
-def options_of_role(host: str, variables: Asked, validated: Mapping[str, Any]) -> dict[str, Any]:
+def options_of_role(host: str, variables: VariableSource, validated: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options for a host, of which preflight has registered ``validated``; raises what spec_for does."""
     spec = spec_for(host, validated)
     run_dir = str(variables.get(_RUN_DIR.name) or _RUN_DIR.default).strip()
@@ -95,5 +95,5 @@ def _approved(host: str, sealed: Mapping[str, Any], *, drained: bool) -> dict[st
     return {**sealed["plans"][own["plan"]], "machine": own["machine"], "rest": drained}
 
 
-def _first(variables: Asked, names: tuple[str, ...]) -> Any:
+def _first(variables: VariableSource, names: tuple[str, ...]) -> Any:
     return next((value for value in map(variables.get, names) if value is not None), None)

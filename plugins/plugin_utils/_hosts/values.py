@@ -19,14 +19,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import hint_of, value_of
 
 
-class Asked(Protocol):
+class VariableSource(Protocol):
     """Variables that are asked for one by one."""
 
     def get(self, name: str, /) -> Any:
         """Return the value of a variable, None where there is none."""
 
 
-def values_of(host: str, variables: Asked) -> tuple[dict[str, Any], list[Violation]]:
+def values_of(host: str, variables: VariableSource) -> tuple[dict[str, Any], list[Violation]]:
     """Return the variables of a host that its desired state is made from, and those whose templates have no value."""
     values: dict[str, Any] = {}
     violations: list[Violation] = []

@@ -49,7 +49,7 @@ class Offer(NamedTuple):
         return any(takes(each, function, ports_by_name=self.ports_by_name) for each in self.selectors)
 
 
-class Given(NamedTuple):
+class PodInterface(NamedTuple):
     """An interface of the host that an attachment gives to a pod: ``key`` names it by ``value``.
 
     ``device``, ``hwaddr`` and ``pciBusID`` are of the CNI plugin host-device. ``master`` is of macvlan in the mode
@@ -118,19 +118,19 @@ def _selectors(item: Body, plugin: str) -> tuple[Selectors, ...]:
     return ({**(item.get("selectors") or {"ifNames": item.get("devices") or []}), "isRdma": True},)
 
 
-def given_by(objects: Sequence[Body]) -> list[Given]:
+def given_by(objects: Sequence[Body]) -> list[PodInterface]:
     """Return the interfaces of hosts that attachments among rendered objects give to pods."""
     return [found for body in objects if body["kind"] == nad.KIND for found in _named(body)]
 
 
-def _named(body: Body) -> Iterator[Given]:
+def _named(body: Body) -> Iterator[PodInterface]:
     config, problems = parse_json((body.get("spec") or {}).get("config") or "{}")
     if problems or not isinstance(config, dict):
         return
     network = f"{body['metadata'].get('namespace') or 'default'}/{body['metadata']['name']}"
     for _path, plugin in plugins_of(config):
         if plugin.get("type") == "macvlan" and plugin.get("mode") == "passthru":
-            yield Given(network, "master", str(plugin.get("master") or ""))
+            yield PodInterface(network, "master", str(plugin.get("master") or ""))
         for key in ("device", "hwaddr", "pciBusID") if plugin.get("type") == "host-device" else ():
             if isinstance(plugin.get(key), str) and plugin[key]:
-                yield Given(network, key, plugin[key])
+                yield PodInterface(network, key, plugin[key])

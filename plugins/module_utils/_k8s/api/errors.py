@@ -9,7 +9,7 @@ import re
 from enum import Enum
 from typing import Any, Callable, Mapping, TypeVar
 
-Seen = TypeVar("Seen")
+Observed = TypeVar("Observed")
 
 
 class Fault(Enum):
@@ -161,7 +161,7 @@ class ApiFault(Exception):
         return any(cause.get("reason") == reason for cause in self.causes)
 
 
-def seen_or_told(look: Callable[[], Seen], untold: str) -> tuple[Seen | None, list[str]]:
+def seen_or_told(look: Callable[[], Observed], untold: str) -> tuple[Observed | None, list[str]]:
     """Return what a look gives; where the user may not look, None and the notice that ``untold`` begins.
 
     Raises ApiFault where anything else keeps it from looking.

@@ -156,8 +156,7 @@ def _poll(
     """Yield each key with its state as soon as it is ready, and those that are not when the time is over.
 
     The time begins anew with each pod of a DaemonSet that is replaced or becomes available: pods that hold devices are
-    replaced one after the other, which takes hours on many nodes. ``outlook`` judges those ready that would be waited
-    for in vain.
+    replaced one after the other, which takes hours on many nodes. ``outlook`` judges those ready that would time out.
     """
     judge = judge or _state
     clock = session.connection.clock

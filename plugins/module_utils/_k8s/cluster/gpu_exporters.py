@@ -29,7 +29,7 @@ _OF_ALL = frozenset(
 )
 
 
-class Told(NamedTuple):
+class ExporterReport(NamedTuple):
     """What exporters told: ``texts`` by node, why a node has none (``silent``), and why none is asked (``unread``).
 
     A node in neither has no exporter.
@@ -40,14 +40,14 @@ class Told(NamedTuple):
     unread: str
 
 
-def exporters_told(connection: Connection, nodes: Collection[str]) -> Told:
+def exporters_told(connection: Connection, nodes: Collection[str]) -> ExporterReport:
     """Ask the exporters on these nodes; what the server or an exporter refuses is told, never raised."""
     texts: dict[str, str] = {}
     silent: dict[str, str] = {}
     try:
         pods = {str(pod["metadata"]["uid"]): pod for label in LABELS for pod in labelled_pods(connection, label)}
     except ApiFault as fault:
-        return Told({}, {}, str(fault))
+        return ExporterReport({}, {}, str(fault))
     for pod in pods.values():
         node = str((pod.get("spec") or {}).get("nodeName") or "")
         if node not in nodes or node in texts:
@@ -61,9 +61,9 @@ def exporters_told(connection: Connection, nodes: Collection[str]) -> Told:
             silent.pop(node, None)
         except ApiFault as fault:
             if fault.fault in _OF_ALL:
-                return Told(texts, silent, str(fault))
+                return ExporterReport(texts, silent, str(fault))
             silent[node] = str(fault)
-    return Told(texts, silent, "")
+    return ExporterReport(texts, silent, "")
 
 
 def _why_silent(pod: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ class Port:
 
 
 @dataclass
-class Seen:
+class Observed:
     """What the probe of one pod printed. ``devices`` maps names to ports, ``pci`` names to the
     addresses of the PCI functions that carry them, if any.
 
@@ -101,9 +101,9 @@ class Choice(NamedTuple):
         return self.pci is None
 
 
-def read_probe(text: str) -> Seen:
+def read_probe(text: str) -> Observed:
     """Return what the output of ``scripts.probe`` says; lines that make no sense are left out."""
-    seen = Seen()
+    seen = Observed()
     for line in text.splitlines():
         kind, *fields = line.split("|", _MOST_FIELDS)
         if kind == "end":
@@ -113,7 +113,7 @@ def read_probe(text: str) -> Seen:
     return seen
 
 
-def _take(seen: Seen, kind: str, fields: list[str]) -> None:
+def _take(seen: Observed, kind: str, fields: list[str]) -> None:
     lists = {
         "netdev": seen.interfaces,
         "own": seen.own_devices,
@@ -148,7 +148,7 @@ def _take(seen: Seen, kind: str, fields: list[str]) -> None:
         _take_gid(seen, fields)
 
 
-def _take_port(seen: Seen, fields: list[str]) -> None:
+def _take_port(seen: Observed, fields: list[str]) -> None:
     device, number, link_layer, state, rate = fields
     found, whole = _RATE.match(rate), _number(number)
     if whole is not None:
@@ -157,7 +157,7 @@ def _take_port(seen: Seen, fields: list[str]) -> None:
         seen.devices.setdefault(device, []).append(port)
 
 
-def _take_gid(seen: Seen, fields: list[str]) -> None:
+def _take_gid(seen: Observed, fields: list[str]) -> None:
     device, number, index, gid, kind, _netdev = fields
     slot = _number(index)
     for port in seen.devices.get(device, []):
@@ -229,7 +229,7 @@ def _attached(interface: str, address: str) -> Attached | Problem:
         }
 
 
-def interface_problem(seen: Seen, attached: Attached, mtu: int | None) -> Problem | None:
+def interface_problem(seen: Observed, attached: Attached, mtu: int | None) -> Problem | None:
     """Return what is wrong with the interface in the pod; ``mtu`` is the one asked for, None if none is."""
     name = attached.interface
     if name not in seen.interfaces:
@@ -248,7 +248,7 @@ def interface_problem(seen: Seen, attached: Attached, mtu: int | None) -> Proble
     return None
 
 
-def choose(seen: Seen, attached: Attached) -> tuple[Choice | None, Problem | None]:
+def choose(seen: Observed, attached: Attached) -> tuple[Choice | None, Problem | None]:
     """Return the device with the RoCE v2 GID that is the interface's address, or the interface's InfiniBand device."""
     wanted = gid_of(attached.address)
     candidates = [
@@ -268,7 +268,7 @@ def choose(seen: Seen, attached: Attached) -> tuple[Choice | None, Problem | Non
     return None, _no_device(seen, attached, wanted)
 
 
-def placement_of(seen: Seen, choice: Choice) -> Placement:
+def placement_of(seen: Observed, choice: Choice) -> Placement:
     """Return on which CPUs the programs that measure on a device run."""
     near = seen.near.get(choice.device, "")
     return place(near, seen.cpus, online=seen.online, isolated=seen.isolated, taskset=seen.taskset)
@@ -284,7 +284,7 @@ def gid_of(address: str) -> str:
     return ":".join(octets.hex()[start : start + 4] for start in range(0, 32, 4))
 
 
-def _usable(seen: Seen, choice: Choice, port: Port) -> tuple[Choice | None, Problem | None]:
+def _usable(seen: Observed, choice: Choice, port: Port) -> tuple[Choice | None, Problem | None]:
     if port.state != "ACTIVE":
         cause = "the link is not up: cable or switch port"
         if port.link_layer == INFINIBAND:
@@ -297,7 +297,7 @@ def _usable(seen: Seen, choice: Choice, port: Port) -> tuple[Choice | None, Prob
     return choice, None
 
 
-def _no_device(seen: Seen, attached: Attached, wanted: str) -> Problem:
+def _no_device(seen: Observed, attached: Attached, wanted: str) -> Problem:
     if not seen.devices:
         cause = "no driver made one on that node, or RDMA devices belong to another network namespace (exclusive mode)"
         step = "check `rdma link` and `rdma system` on the node; a network's rdma or sriov plugin moves devices"

@@ -33,7 +33,7 @@ Ways = Mapping[str, GpuWay]
 
 
 def memory_options(cuda: Sequence[str], peer: Sequence[str]) -> tuple[tuple[str, ...], Problem | None]:
-    """Return the options of perftest for GPU memory, by what a probe has seen (``Seen.cuda``, ``Seen.peer``), or why
+    """Return the options of perftest for GPU memory, by what a probe observed (``cuda``, ``peer``), or why
     there are none.
     """
     if "no_driver" in cuda:

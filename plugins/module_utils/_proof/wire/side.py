@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple
 from ..output_text import quoted
 from ..problem import Problem
 from . import outputs, scripts
-from .endpoint import Attached, Choice, Seen, attached_network, choose, interface_problem, placement_of, read_probe
+from .endpoint import Attached, Choice, Observed, attached_network, choose, interface_problem, placement_of, read_probe
 from .gpu import Ways, memory_options, ways_in_pod
 from .placement import Placement
 from .shell import Output, Shell, ShellTrouble, trouble_problem
@@ -56,7 +56,7 @@ class Side:
     node: str
     pod: str
     attached: Attached | None = None
-    seen: Seen | None = None
+    seen: Observed | None = None
     choice: Choice | None = None
     problems: dict[str, Problem] = field(default_factory=dict)
     known: Known = _UNKNOWN
