@@ -15,19 +15,8 @@ from typing import Any, Iterator, Mapping, NamedTuple, Tuple
 Release = Tuple[int, int, int]
 
 SHARED, SRIOV = "rdma-shared-device-plugin", "sriov-device-plugin"
-MODULE, LINK, FREE, MTU, PCI, NETNS, DRIVER, PART, NOT_KERNEL, PROGRAM, PODS = (
-    "module",
-    "link",
-    "free",
-    "mtu",
-    "pci",
-    "netns",
-    "driver",
-    "part",
-    "not kernel",
-    "program",
-    "pods",
-)
+MODULE, LINK, FREE, MTU, PCI, NETNS = "module", "link", "free", "mtu", "pci", "netns"
+DRIVER, PART, NOT_KERNEL, PROGRAM, PODS = "driver", "part", "not kernel", "program", "pods"
 """Kinds of needs. Those of a ``program`` are held against the input, of the driver for a ``part`` of the traffic by the
 report, and those of ``pods`` are said by the page alone."""
 _INBOX = "inbox"
