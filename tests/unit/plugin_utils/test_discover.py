@@ -69,6 +69,15 @@ def interfaces(files: dict[str, str], path: str) -> list[Json]:
     return listed
 
 
+def modules(files: dict[str, str]) -> list[str]:
+    listed: list[str] = yaml.safe_load(files["group_vars/connectx7_roce.yml"])["rdma_fabric_kernel_modules"]
+    return listed
+
+
+def test_ethernet_hosts_get_every_module_that_the_shared_device_plugin_needs() -> None:
+    assert modules(files_of(found({"one": host([nic(1)])}))) == ["rdma_ucm", "ib_umad"]
+
+
 def test_without_gpus_every_rdma_port_with_a_link_is_a_rail_in_order_of_addresses() -> None:
     ports = [nic(3), nic(1), nic(2), nic(4, rdma=[]), nic(5)]
     facts = host(ports, uplinks=["0000:02:00.0"], down=["0000:05:00.0"])
@@ -165,6 +174,7 @@ def test_an_mtu_that_was_asked_for_takes_the_place_of_one_that_would_be_left_out
 def test_functions_that_are_there_are_kept_and_offered_one_by_one() -> None:
     files = files_of(found({"a": host([nic(1, sriov={"total": 8, "enabled": 4})])}))
     assert interfaces(files, "group_vars/connectx7_roce.yml")[0]["vfs"] == 4
+    assert modules(files) == ["rdma_ucm"]
     policy = yaml.safe_load(files["group_vars/all.yml"])["rdma_fabric_nic_cluster_policy"]
     assert "sriovDevicePlugin" in policy
     assert "rdmaSharedDevicePlugin" not in policy
