@@ -284,7 +284,7 @@ class TestReplaced:
 class TestReading:
     FILES = frozenset({PERSISTENT, TestLinkFiles.EARLIER})
 
-    @pytest.mark.parametrize("variables", [{}, {"mtu": 9000}, {"rdma_name": "mlx5_rail0"}])
+    @pytest.mark.parametrize("variables", [{}, {"state": "up"}, {"rdma_name": "mlx5_rail0"}])
     def test_nothing_is_read_unless_a_name_is_asked_for(
         self, variables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
