@@ -13,24 +13,22 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from tools.checkout import PROGRAMS
 from tools.ending import started, ticking
 
-# Names are folded by rdma.fabric.fleet: "gpu-[01:32] (32 hosts)".
-RECAP_LINE = re.compile(r"^(?P<names>\S+)(?: \([\d,]+ hosts\))?\s+: ok=\d+\s+changed=(?P<changed>\d+)\s")
-RANGE = re.compile(r"(?P<before>.*)\[(?P<first>\d+):(?P<last>\d+)\](?P<after>.*)")
+CHANGED = re.compile(r"\s+: ok=\d+\s+changed=[1-9]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
 class PlaybookRun:
-    """One finished run: its exit status, how long it took, and how many tasks the recap calls changed, by host."""
+    """One finished run: its exit status, how long it took, and the lines of the recap with changes."""
 
     status: int
     seconds: float
-    changed: Mapping[str, int]
+    changed: Sequence[str]
 
 
 def run_playbook(
@@ -63,22 +61,5 @@ def run_playbook(
             titles += [line.strip(" *\n")] if "TASK [" in line else []
             news.set()
             print(line, end="", flush=True)
-    return read_recap(lines, process.returncode, time.monotonic() - start)
-
-
-def read_recap(lines: Sequence[str], status: int, seconds: float) -> PlaybookRun:
-    """Return what the lines of PLAY RECAP say."""
-    matches = [match for line in lines if (match := RECAP_LINE.match(COLOUR.sub("", line)))]
-    changed = {host: int(match["changed"]) for match in matches for host in hosts_of(match["names"])}
-    return PlaybookRun(status, seconds, changed)
-
-
-def hosts_of(names: str) -> Iterator[str]:
-    """Yield every host of folded names, as ``gpu-[01:32],login``."""
-    for name in names.split(","):
-        folded = RANGE.fullmatch(name)
-        if folded is None:
-            yield name
-            continue
-        for number in range(int(folded["first"]), int(folded["last"]) + 1):
-            yield f"{folded['before']}{number:0{len(folded['first'])}}{folded['after']}"
+    changed = [line.strip() for line in (COLOUR.sub("", each) for each in lines) if CHANGED.search(line)]
+    return PlaybookRun(process.returncode, time.monotonic() - start, changed)

@@ -140,7 +140,7 @@ def test_nothing_is_proved_on_hosts_that_did_not_converge(
 
     def run(name: str, *_arguments: Any) -> PlaybookRun:
         ran.append(name)
-        return PlaybookRun(2, 1.0, {})
+        return PlaybookRun(2, 1.0, [])
 
     monkeypatch.setattr(booted, "run_playbook", run)
     assert converge_and_prove(StandInLab(tmp_path), tmp_path, tmp_path) == 2
@@ -164,7 +164,7 @@ def test_site_and_verify_run_on_the_labs_hosts_and_the_verdicts_are_said(
             place = Path(variables["rdma_fabric_run_dir"])
             place.mkdir()
             (place / "verify.json").write_text(json.dumps(PROOF), encoding="utf-8")
-        return PlaybookRun(0, 1.0, {})
+        return PlaybookRun(0, 1.0, [])
 
     monkeypatch.setattr(booted, "run_playbook", run)
     monkeypatch.setattr(booted, "pace", lambda _environ: 3.0)

@@ -15,7 +15,8 @@ from tools.playbook import run_playbook
 
 PROGRAM = """#!/bin/sh
 for word in "$@"; do printf '%s\\n' "$word"; done > arguments
-echo 'host : ok=3 changed=2 unreachable=0 failed=0'
+echo 'gpu-[01:32] (32 hosts) : ok=3 changed=0 unreachable=0 failed=0'
+printf '\\033[0;33mhost\\033[0m : ok=3 changed=2 unreachable=0 failed=0\\n'
 """
 
 
@@ -30,6 +31,6 @@ def test_a_path_with_a_space_stays_one_value(tmp_path: Path, capsys: pytest.Capt
     given = (folder / "arguments").read_text(encoding="utf-8").splitlines()
     assert given[:4] == ["rdma.fabric.site", "-i", str(folder / "hosts.yml"), "-e"]
     assert json.loads(given[4]) == variables
-    assert (run.status, run.changed) == (0, {"host": 2})
+    assert (run.status, run.changed) == (0, ["host : ok=3 changed=2 unreachable=0 failed=0"])
     first = capsys.readouterr().out.splitlines()[0]
     assert shlex.split(first) == ["$", "ansible-playbook", *given]
