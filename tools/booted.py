@@ -18,7 +18,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
 from tests.lab.guests.lab import Options, down, is_held, up
-from tests.lab.guests.outlook import Part, cached_parts, kvm_boots, reasons_against, unmade
+from tests.lab.guests.outlook import Part, cached_parts, reasons_against, unmade
 from tests.lab.guests.speed import describe_pace, pace
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, own_environment
@@ -26,12 +26,11 @@ from tools.ending import to_its_end
 from tools.playbook import run_playbook
 
 # Minutes on two cores of which nothing else takes any: boot, `site` and `verify` on two guests.
-KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
+MINUTES = "about 4 min where KVM boots them, and 12 min with emulated processors"
 FOLDER = BUILD / "demo-lab"
 LAB, RUN = "lab", "run"  # folders below it: of the lab, of the runs on it
 say = partial(print, "lab:", flush=True)
 TITLE = "=== Summary of the booted hosts ==="
-PROOF = "verify.json"
 # Limits for the same: how long the lab lives, and what the playbooks wait for.
 LAB_MINUTES = 60
 SECONDS: Mapping[str, int] = {
@@ -56,7 +55,7 @@ def run_booted(folder: Path, collections: Path) -> int:
     if reasons:
         print("\n".join(["error: no hosts can be booted here:", *reasons]), file=sys.stderr)
         return 1
-    said = announcement(unmade(cached_parts(os.environ)), kvm=kvm_boots(os.environ))
+    said = announcement(unmade(cached_parts(os.environ)))
     print("\n".join([*said, *filter(None, [describe_pace(os.environ)])]), flush=True)
     started = time.monotonic()
     with own_lab(directory, seconds=round(LAB_MINUTES * 60 * pace(os.environ))) as lab:
@@ -97,30 +96,21 @@ def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
         if status:
             break
     print(f"\n{TITLE}")
-    proof = run_dir / PROOF
+    proof = run_dir / "verify.json"
     if proof.exists():
         print("\n".join(verdict_lines(json.loads(proof.read_text(encoding="utf-8")))))
     print(f"Report: {run_dir / 'report.html'}", flush=True)
     return status
 
 
-def announcement(parts: Sequence[Part], *, kvm: bool | None) -> list[str]:
-    """Say what is going to be built and run, and about how long that takes.
-
-    ``parts``: what is not there yet; ``kvm``: whether it boots guests here, None when nobody knows yet.
-    """
-    emulated = f"about {EMULATED_MINUTES:.0f} min with emulated processors"
-    fast = f"about {KVM_MINUTES:.0f} min with KVM"
-    times = {True: fast, False: emulated, None: f"{fast}, or {emulated} if KVM boots no guest here"}
+def announcement(parts: Sequence[Part]) -> list[str]:
+    """Say what is going to be built and run, and about how long that takes; ``parts`` are what is not there yet."""
     lines = ["Two hosts boot with SR-IOV and soft RDMA, join a cluster, and two pods on them pass RDMA."]
     if parts:
         making = sum(part.minutes for part in parts)
         lines.append(f"First, once on this machine, about {making:.0f} min on two cores:")
         lines += [f"  - {part.name}: {part.place}" for part in parts]
-    else:
-        lines.append("Everything they need is in the cache.")
-    lines.append(f"Then {times[kvm]}. Nothing outside build/ and the cache is changed.")
-    return lines
+    return [*lines, f"Then {MINUTES}. Nothing outside build/ and the cache is changed."]
 
 
 def label_of(test: Mapping[str, Any]) -> str:

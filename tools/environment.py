@@ -28,6 +28,7 @@ from tools.checkout import BUILD, CHECKOUT
 from tools.ending import to_its_end
 
 Version = tuple[int, int]
+say = partial(print, file=sys.stderr, flush=True)
 
 VENV = CHECKOUT / ".venv"
 REQUIREMENTS = CHECKOUT / "requirements"
@@ -63,11 +64,6 @@ def refuse_files_of_others(checkout: Path, user: int) -> None:
             "error: a run with sudo that was killed has left files of another user. "
             f"Take them back: sudo chown -R {user} {shlex.join(others)}"
         )
-
-
-def say(text: str) -> None:
-    """Tell the person in front of the terminal."""
-    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/fields.md, the reference of every field of the vendor's resources, from the models that read them."""
+"""Writes docs/fields.md, every field of the vendor's resources, from the models that read them, and docs/needs.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Field, walk
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import NEEDS, Need
 from tools.checkout import CHECKOUT
 from tools.generated import below, table
 
@@ -48,7 +49,17 @@ def fate(field: Field) -> str:
     return "; ".join(said)
 
 
+def need(each: Need) -> list[str]:
+    """Return the row of what a component needs of a host."""
+    names = ", ".join(f"`{name}`" for name in each.components)
+    for word, bound in (("since", each.since), ("before", each.until)):
+        names += f" {word} v{'.'.join(map(str, bound))}" if bound else ""
+    names += f", with `{each.when}`" if each.when else ""
+    return [names, each.text.replace("|", "\\|"), each.step, each.source]
+
+
 def files() -> dict[Path, str]:
-    """Return the page with its text."""
-    path = CHECKOUT / "docs" / "fields.md"
-    return {path: below(path, "## ", page())}
+    """Return the pages with their text."""
+    fields, needs = CHECKOUT / "docs" / "fields.md", CHECKOUT / "docs" / "needs.md"
+    head = "Component | Needs | If it is missing | Source"
+    return {fields: below(fields, "## ", page()), needs: below(needs, f"| {head}", table(head, map(need, NEEDS)))}

@@ -14,7 +14,7 @@ import yaml
 
 from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 
-MAKERS = ("tools.variables", "tools.fields", "tools.rights", "tools.needs", "tools.matrix")
+MAKERS = ("tools.variables", "tools.fields", "tools.rights", "tools.matrix")
 _LINE = 100
 
 

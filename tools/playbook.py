@@ -43,8 +43,6 @@ def run_playbook(
     """Run a playbook on an inventory with extra variables in ``folder`` and pass its output on as it comes.
 
     ``programs`` holds the ``ansible-playbook`` that is run. The line that is printed first can be pasted into a shell.
-
-    When nothing is printed for 15 s, a line says what is being waited for.
     """
     # As JSON: a path with a space would end a variable that is given as name=value.
     arguments = [name, "-i", str(inventory), "-e", json.dumps(variables)]

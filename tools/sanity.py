@@ -27,7 +27,6 @@ from tools.releases import OLDEST, Release, programs_of, python_for_gate
 BOOTSTRAP = "import ensurepip\n\nensurepip.bootstrap(upgrade=True, default_pip=True)\n"
 BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "23_1_2", "24_2", "24_3_1", "25_0_1", "25_2")
 
-
 # What needs environments of its own, or minutes.
 LONG = (
     *("ansible-doc", "changelog", "import", "pep8", "pslint", "pylint", "runtime-metadata", "shellcheck"),

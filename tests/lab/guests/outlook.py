@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 from typing import Mapping, NamedTuple, Sequence
@@ -13,13 +12,11 @@ from typing import Mapping, NamedTuple, Sequence
 from ..gobuild import build_key, cache_root
 from ..node_bundle import bundle_key
 from ..node_programs import NODE_RECIPES
-from .boot import KVM
 from .identity import LONGEST_SOCKET, longest_control_path
 from .layout import plan_guests
 from .node_disk import SCRIPT, disk_key
 from .qemu import Image
 from .recipe import GUEST, QEMU, recipe_key
-from .remembered import recall
 from .requirements import look, missing
 
 
@@ -50,14 +47,6 @@ def cached_parts(environ: Mapping[str, str]) -> list[Part]:
 def unmade(parts: Sequence[Part]) -> list[Part]:
     """Give those parts that are not there yet."""
     return [part for part in parts if not part.place.is_dir()]
-
-
-def kvm_boots(environ: Mapping[str, str]) -> bool | None:
-    """Tell whether KVM boots guests here; None when it is there and no lab has tried it since this machine started."""
-    if not os.access(KVM, os.R_OK | os.W_OK):
-        return False
-    known = recall(cache_root(environ) / "guests" / "kvm.json")
-    return bool(known.get("kvm")) if known else None
 
 
 def reasons_against(directory: Path) -> list[str]:

@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import pytest
-
-from ansible_collections.rdma.fabric.tests.lab.guests import outlook, remembered
-from ansible_collections.rdma.fabric.tests.lab.guests.outlook import cached_parts, kvm_boots, reasons_against, unmade
+from ansible_collections.rdma.fabric.tests.lab.guests.outlook import cached_parts, reasons_against, unmade
 
 
 def test_on_a_fresh_machine_everything_is_still_to_be_made_and_nothing_is_touched(tmp_path: Path) -> None:
@@ -33,28 +29,3 @@ def test_a_path_too_long_for_sockets_is_a_reason_by_name(tmp_path: Path) -> None
     directory = tmp_path / ("x" * 90)
     assert str(directory) in "\n".join(reasons_against(directory))
     assert "too long" not in "\n".join(reasons_against(Path("/lab")))
-
-
-@pytest.mark.parametrize(
-    ("known", "told"),
-    [
-        ({"boot": "this-start", "kvm": True}, True),
-        ({"boot": "this-start", "kvm": False}, False),
-        ({"boot": "an-earlier-start", "kvm": True}, None),
-        (None, None),
-    ],
-)
-def test_kvm_counts_only_when_it_booted_a_guest_since_the_machine_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: dict[str, object] | None, told: bool | None
-) -> None:
-    device, boot_id, cache = tmp_path / "kvm", tmp_path / "boot_id", tmp_path / "rdma-fabric" / "guests"
-    cache.mkdir(parents=True)
-    boot_id.write_text("this-start\n", encoding="ascii")
-    device.touch()
-    if known is not None:
-        (cache / "kvm.json").write_text(json.dumps(known), encoding="utf-8")
-    monkeypatch.setattr(outlook, "KVM", device)
-    monkeypatch.setattr(remembered, "BOOT_ID", boot_id)
-    assert kvm_boots({"XDG_CACHE_HOME": str(tmp_path)}) is told
-    device.unlink()
-    assert kvm_boots({"XDG_CACHE_HOME": str(tmp_path)}) is False
