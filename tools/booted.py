@@ -30,7 +30,6 @@ MINUTES = "about 4 min where KVM boots them, and 12 min with emulated processors
 FOLDER = BUILD / "demo-lab"
 LAB, RUN = "lab", "run"  # folders below it: of the lab, of the runs on it
 say = partial(print, "lab:", flush=True)
-TITLE = "=== Summary of the booted hosts ==="
 # Limits for the same: how long the lab lives, and what the playbooks wait for.
 LAB_MINUTES = 60
 SECONDS: Mapping[str, int] = {
@@ -95,7 +94,7 @@ def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
         status = run_playbook(playbook, lab.inventory, variables, environment, folder).status
         if status:
             break
-    print(f"\n{TITLE}")
+    print("\n=== Summary of the booted hosts ===")
     proof = run_dir / "verify.json"
     if proof.exists():
         print("\n".join(verdict_lines(json.loads(proof.read_text(encoding="utf-8")))))
