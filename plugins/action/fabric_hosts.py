@@ -70,11 +70,11 @@ class ActionModule(FabricAction):
     }
 
     def variables_read(self) -> Mapping[str, str]:
-        """Return where the run keeps documents of hosts, to look at the cluster side."""
+        """Return where the run keeps documents of hosts, to look at the cluster objects."""
         return self.variables if self._task.args.get("spec") else {}
 
     def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what variables say, and without a look at the cluster side the policies that say who is drained."""
+        """Return what variables say, and without a look at the cluster objects the policies that say who is drained."""
         found = super().role_arguments(task_vars)
         if not self._task.args.get("spec"):
             found["rollouts"] = validated_result(task_vars, self.templated)["spec"].get("rollouts")

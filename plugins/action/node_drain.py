@@ -92,7 +92,7 @@ class ActionModule(ClusterAction):
     _cordoned: dict[str, Any] | None = None
 
     def variables_read(self) -> Mapping[str, str]:
-        """Return what says how a node is drained; how it is looked at and given back is said by a few of these."""
+        """Return what says how a node is drained; how it is read and uncordoned is said by a few of these."""
         read = _BESIDES_DRAINS.get(self._task.args.get("state", ""))
         return self.variables if read is None else {option: self.variables[option] for option in read}
 

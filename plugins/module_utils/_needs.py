@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each component of the cluster side needs of a host: one table. Pure, standard library.
+"""What each component of the cluster needs of a host: one table. Pure, standard library.
 
 Requests for modules, notices about hosts and ports, the meaning of errors of pods and ``docs/needs.md`` are made of it.
 Without these rules the API server accepts an object, and pods fail or wait in silence.

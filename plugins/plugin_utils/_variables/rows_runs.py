@@ -72,8 +72,8 @@ RUN = (
         "push",
         "bool",
         (
-            "Whether the run pushes the cluster side and writes the report. With V(false) it ends with its hosts, and "
-            "leaves both to a run with C(rdma_fabric_host_mode=kept).",
+            "Whether the run pushes the cluster objects and writes the report. With V(false) it ends with its hosts, "
+            "and leaves both to a run with C(rdma_fabric_host_mode=kept).",
         ),
         ("playbook site", "playbook upgrade"),
         default=True,

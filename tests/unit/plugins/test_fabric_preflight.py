@@ -106,7 +106,7 @@ def test_hosts_alone_need_no_cluster_and_that_is_said(tmp_path: Path) -> None:
     assert (result.get("failed"), result["changed"], result["objects"], result["server"]) == (None, False, 0, "")
     assert "with hosts only, no cluster is contacted" in result["notices"][0]
     assert (tmp_path / "run").is_dir()
-    # A run that leaves the cluster side to another one says nothing of it.
+    # A run that leaves the cluster objects to another one says nothing of them.
     assert run_action("fabric_preflight", {"spec": spec(), "push": False})["notices"] == []
 
 
