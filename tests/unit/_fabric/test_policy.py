@@ -96,8 +96,12 @@ class TestImages:
     def test_what_is_no_image_name_is_refused(self, repository: str) -> None:
         assert multus(repository=repository).wrong("spec.secondaryNetwork.multus.repository")
 
-    @pytest.mark.parametrize("image", ["a/b", "a:b", "REPLACE_IMAGE", "", " "])
-    def test_the_image_is_one_part_of_a_name(self, image: str) -> None:
+    def test_the_image_may_begin_with_the_end_of_its_path(self) -> None:
+        (container,) = bill_of(objects_of(render(multus(image="sub/multus-cni").accepted().spec)))[:1]
+        assert f"{IMAGE['repository']}/sub/multus-cni:" in container["reference"]
+
+    @pytest.mark.parametrize("image", ["a//b", "/a", "a:b", "REPLACE_IMAGE", "", " "])
+    def test_the_image_is_a_name_without_tag(self, image: str) -> None:
         assert multus(image=image).violations
         assert {found.path for found in multus(image=image).violations} == {"spec.secondaryNetwork.multus.image"}
 

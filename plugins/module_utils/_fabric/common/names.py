@@ -112,10 +112,10 @@ def repository(text: str) -> list[Problem]:
 
 
 def image(text: str) -> list[Problem]:
-    """Judge the last part of an image's name, without tag."""
-    if _IMAGE_PART.fullmatch(text):
+    """Judge an image's name, which may begin with the end of its path, without tag."""
+    if all(map(_IMAGE_PART.fullmatch, text.split("/"))):
         return []
-    hint = "lower case letters and digits, joined by '.', '_' or '-'; path and tag go to repository and version"
+    hint = "lower case letters and digits, joined by '.', '_' or '-'; registry and tag go to repository and version"
     return [Problem("", "is not a valid image name", hint)]
 
 

@@ -168,8 +168,9 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
             continue
         place = policy.at(section)
         told = (value, inherited_image(component, defaults), overrides.get(component) or {})
-        missing = [part for part in IMAGE_PARTS if not any(each.get(part) for each in told)]
         chosen = effective_image(component, value, defaults, settings)
+        # What has no default either is no part of the bill of materials.
+        missing = [part for part in IMAGE_PARTS if chosen[part] and not any(each.get(part) for each in told)]
         if len(missing) == len(IMAGE_PARTS):
             untold[policy.renamed.get(section, section)] = "{repository}/{image}:{version}".format_map(chosen)
         elif missing:
