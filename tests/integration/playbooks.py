@@ -171,10 +171,11 @@ def hosts_of(names: str) -> Iterator[str]:
     """Yield every host of folded names, as ``gpu-[01:32],login``."""
     for name in names.split(","):
         folded = RANGE.fullmatch(name)
-        for number in range(int(folded["first"]), int(folded["last"]) + 1) if folded else ():
-            yield f"{folded['before']}{number:0{len(folded['first'])}}{folded['after']}"
         if folded is None:
             yield name
+            continue
+        for number in range(int(folded["first"]), int(folded["last"]) + 1):
+            yield f"{folded['before']}{number:0{len(folded['first'])}}{folded['after']}"
 
 
 def run_bounded(

@@ -61,7 +61,7 @@ IMPORTED = {
 INCLUDED = {"host/failed": "host/upgrade"}
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
 # The others are about what earlier plays have left.
-LOOK = re.compile(r"query\('rdma\.fabric\.run', '(hosts|hosts_pattern|run_dir|reboots_parallel)'\)")
+LOOK = re.compile(r"(?:query|lookup)\('rdma\.fabric\.run', '(hosts|hosts_pattern|run_dir|push|reboots_parallel)'\)")
 AROUND = {"inventory_hostname": "gpu01", "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"]}}
 
 
