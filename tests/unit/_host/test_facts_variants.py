@@ -53,6 +53,12 @@ def netdev(facts: Any, name: str) -> Any:
     return next(entry for entry in facts["netdevs"] if entry["name"] == name)
 
 
+def test_a_loopback_interface_is_no_port_wherever_its_link_leads(node: Tree) -> None:
+    document = node.document()
+    document["links"]["/sys/class/net/lo"] = f"../../../devices/pci0000:00/{RAIL0}"
+    assert "lo" not in [each["name"] for each in gather(RecordedHost(document))["netdevs"]]
+
+
 def test_a_port_without_subnet_manager(node: Tree) -> None:
     node.port(f"{node.place(RAIL0)}/infiniband/mlx5_0/ports/1", Port(state="2: INIT", lid="0x0", sm_lid="0x0"))
     port = device(facts_of(node), "mlx5_0")["ports"][0]

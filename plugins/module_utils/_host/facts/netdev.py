@@ -60,7 +60,8 @@ def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
     places = {name: probe.target(f"{NET}/{name}") for name in probe.names(NET)}
     found: dict[str, Netdev] = {}
     for name, place in places.items():
-        if place is not None and "/virtual/" not in place:
+        # The loopback interface is never hardware, wherever its link leads.
+        if place is not None and "/virtual/" not in place and name != "lo":
             found[name] = _read(probe, name, place)
     waiting = [name for name in also if name in places]
     waiting += [upper for name in found for upper in _neighbours(probe, name, "upper_")]
