@@ -52,7 +52,7 @@ def contents(guides: str) -> str:
     """Return the table of contents by the list of guides: a part for each of its headings with pages, in order."""
     parts = {"Guides": ["docs/README"]}
     for part in re.split(r"^##? ", guides, flags=re.MULTILINE):
-        heading, _, text = part.partition("\n")
+        heading, _end, text = part.partition("\n")
         pages = re.findall(r"^\| \[[^]]*\]\(([\w-]+)\.md\)", text, flags=re.MULTILINE)
         if pages:
             parts.setdefault(heading, []).extend(f"docs/{page}" for page in dict.fromkeys(pages))
