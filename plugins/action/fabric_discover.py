@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Mapping
 
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold_names
@@ -21,7 +23,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import
     notices_of,
     recap,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Options, survey
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.presets import MACHINES, machine_named, rows
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import (
+    Fleet,
+    Options,
+    classified,
+    planned,
+    survey,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
@@ -34,6 +43,12 @@ _WITH_POLICIES = (
     "rdma_fabric_helm_values_files",
     "rdma_fabric_helm_set",
 )
+_LIST = "list"
+_NO_FILES: Mapping[str, Any] = {
+    "changed": False,
+    "machine": "",
+    **{name: [] for name in ("files", "classes", "without_rails", "unread", "notices")},
+}
 _MTU = range(1280, 65536)  # as the host variables take it
 
 
@@ -41,6 +56,8 @@ class ActionModule(FabricAction):
     """Writes inventory, group_vars, host_vars and policy from the facts of a fleet."""
 
     variables: ClassVar[Mapping[str, str]] = {
+        "machine": "rdma_fabric_discover_machine",
+        "count": "rdma_fabric_discover_hosts",
         "dest": "rdma_fabric_discover_dir",
         "overwrite": "rdma_fabric_discover_overwrite",
         "mtu": "rdma_fabric_discover_mtu",
@@ -55,15 +72,22 @@ class ActionModule(FabricAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Sort what the hosts have into classes and write the files; see the module's documentation."""
-        options = options_of(arguments)
+        machine = machine_named(arguments["machine"] or "")
+        if machine == _LIST:
+            return {**_NO_FILES, "recap": listed()}
+        options = options_of(arguments, machine)
         variables = variables_of_hosts(task_vars)
-        facts = facts_of(arguments["hosts"], arguments["facts"] or {}, variables)
-        unread = [host for host in arguments["hosts"] if host not in facts]
         folder = Path(arguments["dest"]).expanduser().absolute()
         # A class keeps the name of its group although not every host of that was read now.
         own = {path.stem for path in written_earlier(folder, "group_vars")}
         groups = {name: hosts for name, hosts in (task_vars.get("groups") or {}).items() if name not in own}
-        fleet = survey(facts, options, groups)
+        unread: list[str] = []
+        if machine:
+            fleet = classified(planned(machine, names_of(machine, arguments)), options, groups)
+        else:
+            facts = facts_of(arguments["hosts"], arguments["facts"] or {}, variables)
+            unread = [host for host in arguments["hosts"] if host not in facts]
+            fleet = survey(facts, options, groups)
         if not fleet.classes:
             raise ActionFailure(nothing_found(fleet, unread))
         policy_from = policy_elsewhere(variables.get("localhost") or {}, folder)
@@ -81,6 +105,7 @@ class ActionModule(FabricAction):
                 write_if_different(path, text)
         return {
             "changed": bool(stale),
+            "machine": machine,
             "files": [str(path) for path in files],
             "classes": [
                 {
@@ -113,9 +138,36 @@ class ActionModule(FabricAction):
         }
 
 
-def options_of(arguments: Mapping[str, Any]) -> Options:
+def listed() -> list[str]:
+    """Return a line for each machine that can be planned, with its source."""
+    machine, hardware = (max(len(row[at]) for row in rows()) for at in (0, 1))
+    return [f"{row.machine:<{machine}}  {row.hardware:<{hardware}}  {row.source}" for row in rows()]
+
+
+def names_of(machine: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the names of hosts that are planned: the inventory's, or as many as the user asked for."""
+    count = arguments["count"]
+    if count is None:
+        return list(arguments["hosts"])
+    return [f"{machine}-{number:0{max(2, len(str(count)))}}" for number in range(1, count + 1)]
+
+
+def options_of(arguments: Mapping[str, Any], machine: str = "") -> Options:
     """Return what the user chose; raises ActionFailure with what can't be."""
     problems = []
+    if machine and machine not in MACHINES:
+        hint = nearest(machine, MACHINES) or f"rdma_fabric_discover_machine={_LIST} prints those that are"
+        problems.append(f"machine: no layout of {one_line(machine)} is known: {hint}")
+    if machine and not names_of(machine, arguments):
+        problems.append("machine: no host to plan: give their number as rdma_fabric_discover_hosts, or an inventory")
+    if machine and not arguments["rename"]:
+        problems.append(
+            "rename: false needs the names of interfaces, and no host is read: do not give rdma_fabric_discover_rename"
+        )
+    if arguments["count"] is not None and not (machine and arguments["count"] > 0):
+        problems.append(
+            "count: a number of hosts from 1 on is for hosts of rdma_fabric_discover_machine, which is not given"
+        )
     mtu, vfs = arguments["mtu"], arguments["vfs"]
     if mtu is not None and mtu not in _MTU:
         problems.append(

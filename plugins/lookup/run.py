@@ -31,6 +31,7 @@ options:
       - reboots
       - reboots_give_back
       - reboots_parallel
+      - discover_machine
       - teardown_server
       - canaries
       - turns
@@ -62,6 +63,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 
+_ASKED = {"reboots_parallel": "rdma_fabric_reboot_parallel", "discover_machine": "rdma_fabric_discover_machine"}
+
 
 class LookupModule(LookupBase):
     """Looks up hosts of a run."""
@@ -89,6 +92,6 @@ class LookupModule(LookupBase):
                 {**left["_rdma_fabric_turns"][variables["inventory_hostname"]], **left["_rdma_fabric_turns_of_all"]}
             ]
         # What a user asks goes before what policies say.
-        asked = given.get("rdma_fabric_reboot_parallel") if term == "reboots_parallel" else None
+        asked = given.get(_ASKED[term]) if term in _ASKED else None
         found = left.get(f"_rdma_fabric_{term}") if asked is None else str(asked).strip()
         return [] if found is None else [*found] if isinstance(found, (list, dict)) else [found]

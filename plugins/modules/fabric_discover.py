@@ -20,6 +20,7 @@ description:
   - The policy is written as a comment if the inventory already has one, in C(rdma_fabric_nic_cluster_policy), or may
     give one in C(rdma_fabric_manifests) or in values for Helm. Two policies would be refused.
   - Ports that the vendor of a known machine intends for storage are named C(storage0) and so on.
+  - O(machine) writes the same files for hosts that are not there yet, from the published layout of their machine.
 notes:
   - This action runs on the controller. It never connects to a host.
 author:
@@ -35,6 +36,14 @@ attributes:
   idempotent:
     support: full
 options:
+  machine:
+    description:
+      - Machine of hosts that are not there yet, such as V(dgx-h100). No facts are read then.
+      - V(list) writes nothing, and returns the machines with their sources in RV(recap).
+    type: str
+  count:
+    description: Number of hosts of O(machine), which are named after it. Without it, O(hosts) are planned.
+    type: int
   hosts:
     description:
       - Names of the hosts whose facts to use, in the order in which they are written.
@@ -116,6 +125,10 @@ classes:
       description: Number of rails of each host.
       returned: always
       type: int
+machine:
+  description: Machine whose published layout is in the files, empty if hosts were read.
+  returned: success
+  type: str
 without_rails:
   description: Hosts that were read but have no rail.
   returned: success

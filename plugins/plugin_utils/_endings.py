@@ -391,11 +391,17 @@ def _held(cluster: Mapping[str, Any], *ways: str) -> list[str]:
 
 
 def _discover(result: Mapping[str, Any], run: Run) -> Ending:
+    if not result["files"]:
+        choose = Step("give one as rdma_fabric_discover_machine, and a number as rdma_fabric_discover_hosts")
+        return Ending(_word(result, run), counted(len(result["recap"]), "machine"), {}, choose, {}, result["recap"])
     hosts = sum(len(each["hosts"]) for each in result["classes"])
     counts = [f"{counted(hosts, 'host')} in {counted(len(result['classes']), 'class', 'classes')}"]
     counts += [f"{counted(len(result['unread']), 'host')} not read"] if result["unread"] else []
     inventory, word = result["files"][0], _word(result, run)
-    look = Step("look through the files, then", f"{OWN}preview", ("-i", inventory))
+    # What is planned can't be read yet.
+    look = Step(
+        "look through the files, then", f"{OWN}{'preflight' if result['machine'] else 'preview'}", ("-i", inventory)
+    )
     step = Step("", _AGAIN) if word == PENDING else look
     return Ending(word, ", ".join(counts), {"files": inventory}, step, {}, result["recap"])
 

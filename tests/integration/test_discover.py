@@ -49,6 +49,10 @@ def test_what_discover_writes_is_an_inventory_that_preview_takes_beside_the_user
     steps = report["summary"]["steps"]
     assert steps["planned"] == steps["total"] > 0
     assert report["cluster"]["waves"]
+    machine = {"rdma_fabric_discover_machine": "dgx-h100", "rdma_fabric_discover_hosts": 32}
+    planned = user.run("discover", variables={**machine, "rdma_fabric_discover_dir": "planned"}).succeeded()
+    assert set(planned.counts) == {"localhost"}
+    assert "dgx_h100: 32 hosts, rail0 to rail7" in planned.output
 
 
 def test_the_next_command_is_taken_where_the_inventory_has_a_policy(user: User) -> None:

@@ -61,7 +61,9 @@ IMPORTED = {
 INCLUDED = {"host/failed": "host/upgrade"}
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
 # The others are about what earlier plays have left.
-LOOK = re.compile(r"(?:query|lookup)\('rdma\.fabric\.run', '(hosts|hosts_pattern|run_dir|push|reboots_parallel)'\)")
+LOOK = re.compile(
+    r"(?:query|lookup)\('rdma\.fabric\.run', '(hosts|hosts_pattern|run_dir|push|reboots_parallel|discover_machine)'\)"
+)
 AROUND = {"inventory_hostname": "gpu01", "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"]}}
 
 

@@ -36,7 +36,8 @@ def files_of(fleet: Fleet, policy_from: str = "") -> dict[str, str]:
     policy = policy_file(fleet)
     if policy_from:
         policy = f"# {_standing_back(policy_from)}:\n{_commented(policy)}"
-    files = {"hosts.yml": _inventory(fleet), POLICY_FILE: f"{MARKER}.\n---\n{policy}"}
+    planned = "".join(f"# {text}\n" for text in planned_from(fleet))
+    files = {"hosts.yml": _inventory(fleet), POLICY_FILE: f"{MARKER}.\n{planned}---\n{policy}"}
     for each in fleet.classes:
         files[f"group_vars/{each.name}.yml"] = _group_file(each, fleet)
         for at in each.differing():
@@ -46,7 +47,7 @@ def files_of(fleet: Fleet, policy_from: str = "") -> dict[str, str]:
 
 def recap(fleet: Fleet, folder: str, unread: Sequence[str], *, policy_from: str = "") -> list[str]:
     """Return what was found, and what is in no file, line by line."""
-    lines = []
+    lines = planned_from(fleet)
     for each in fleet.classes:
         rails = [slot for slot in each.slots if slot.rail]
         names = f"{rails[0].name} to {rails[-1].name}" if len(rails) > 1 else rails[0].name
@@ -73,6 +74,17 @@ def notices_of(fleet: Fleet) -> list[str]:
     return [*mtus, *offered_twice(fleet)]
 
 
+def planned_from(fleet: Fleet) -> list[str]:
+    """Return what to know of files that are from a preset, nothing where hosts were read."""
+    machine = fleet.classes[0].hosts[0].machine if fleet.classes else ""
+    if not machine:
+        return []
+    return [
+        f"Planned from the published layout of {machine}; no host was read.",
+        "Once they are delivered, confirm the files: run discover on them with rdma_fabric_discover_overwrite=true.",
+    ]
+
+
 def _standing_back(policy_from: str) -> str:
     return f"Your inventory has {policy_from} and a second policy would not be taken: add there what pods are offered"
 
@@ -84,6 +96,7 @@ def _commented(text: str) -> str:
 def _inventory(fleet: Fleet) -> str:
     lines = [
         f"{MARKER}: hosts with the same hardware are one group.",
+        *(f"# {text}" for text in planned_from(fleet)),
         "# Your own inventory says how to reach them; give both: -i YOURS -i THIS_FILE",
         "---",
         "rdma_fabric:",
@@ -109,7 +122,7 @@ def _group_file(each: HostClass, fleet: Fleet) -> str:
     lines = [f"{MARKER}: what the hosts of this group have in common ({len(each.hosts)}).", f"# {each.title}"]
     sources = {preset.title: preset.source for preset in PRESETS}
     lines += [f"# Source: {source}" for title, source in sources.items() if each.title.endswith(title)]
-    lines += [f"# {text}" for text in (*_order(each), *_not_set(each, fleet))]
+    lines += [f"# {text}" for text in (*planned_from(fleet), *_order(each), *_not_set(each, fleet))]
     lines += ["---", "rdma_fabric_interfaces:"]
     for slot in each.slots:
         lines += _entry(slot, each.common, each, fleet)
@@ -140,7 +153,9 @@ def _not_set(each: HostClass, fleet: Fleet) -> list[str]:
         lines.append(
             f"No mtu on InfiniBand: {_numbers(partitions)} now, as the partition of the subnet manager has it."
         )
-    room = min((slot.ports[each.common].most_vfs for slot in each.slots if slot.rail and slot.vfs is None), default=0)
+    room = min(
+        (slot.ports[each.common].most_vfs or 0 for slot in each.slots if slot.rail and slot.vfs is None), default=0
+    )
     if room:
         lines.append(f"No vfs: rails have none now, and room for {room} each; rdma_fabric_discover_vfs sets them.")
     if any(not slot.rail for slot in each.slots):
@@ -170,7 +185,8 @@ def _mtu_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     if slot.mtu is None:
         return [f"    # {slot.unset_mtu}"] if slot.unset_mtu else []
     if slot.rail and fleet.options.mtu is not None:
-        why = f"requested; {port.mtu} now" if port.mtu != slot.mtu else "requested; the same now"
+        now_has = "the same" if port.mtu == slot.mtu else port.mtu
+        why = "requested" if port.mtu is None else f"requested; {now_has} now"
     else:
         now = sorted({one.mtu for one in slot.ports if one.mtu is not None})
         why = "as it is now" if now == [slot.mtu] else f"as on most hosts now; {_numbers(now)} are found"
@@ -182,7 +198,8 @@ def _function_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     if slot.vfs is None:
         return []
     why = "requested" if slot.rail and fleet.options.vfs is not None else "as it is now"
-    lines = [f"    vfs: {slot.vfs} # {why}; up to {port.most_vfs}"]
+    room = "" if port.most_vfs is None else f"; up to {port.most_vfs}"
+    lines = [f"    vfs: {slot.vfs} # {why}{room}"]
     if slot.vfs and why == "requested" and slot.link_layer == INFINIBAND:
         lines.append("    vf_guids: deterministic # without GUIDs, VFs of InfiniBand ports have no link")
     if slot.vfs and slot.mtu and slot.rail and fleet.options.mtu is not None:
@@ -196,8 +213,9 @@ def _describe(port: Port) -> str:
     words += [] if port.numa is None else [f"NUMA node {port.numa}"]
     if port.gpus:
         noun = "GPU" if len(port.gpus) == 1 else "GPUs"
-        words.append(f"beside {noun} {', '.join(map(str, port.gpus))} ({port.distance})")
-    return f"{', '.join(words)}; {port.netdev} now"
+        distance = f" ({port.distance})" if port.distance else ""
+        words.append(f"beside {noun} {', '.join(map(str, port.gpus))}{distance}")
+    return ", ".join(words) + (f"; {port.netdev} now" if port.netdev else "")
 
 
 def _down(slot: Slot, each: HostClass) -> list[str]:

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import mtu_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, one_line
 
-from .presets import PRESETS, Preset
+from .presets import MACHINES, PRESETS, Preset
 
 INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
@@ -40,7 +40,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Port:
-    """An RDMA port of one host that may be a rail. ``gpus`` are the numbers of the GPUs it is nearest to."""
+    """An RDMA port of one host that may be a rail. ``gpus`` are the numbers of the GPUs it is nearest to.
+
+    What is not known of a port that nobody has read is None, or empty.
+    """
 
     pci: str
     netdev: str
@@ -52,7 +55,7 @@ class Port:
     mtu: int | None
     up: bool
     vfs: int
-    most_vfs: int
+    most_vfs: int | None
     gpus: tuple[int, ...] = ()
     distance: str = ""
 
@@ -73,13 +76,17 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Host:
-    """One host: ports that may be rails (those near GPUs first), what is none, and its GPUs."""
+    """One host: ports that may be rails (those near GPUs first), what is none, and its GPUs.
+
+    ``machine`` names the preset that it is planned from, unless it was read.
+    """
 
     name: str
     ports: tuple[Port, ...]
     left_out: tuple[LeftOut, ...]
     gpu: str
     gpus: int
+    machine: str = ""
 
     @property
     def key(self) -> tuple[str, int, tuple[tuple[str, str, str, bool], ...]]:
@@ -158,11 +165,41 @@ def survey(facts: Mapping[str, Facts], options: Options, groups: Mapping[str, Co
             violations.append(Violation(f"host {one_line(name)}", "facts", problem, _AWAY))
     if violations:
         raise InvalidInput(violations)
+    return classified(hosts, options, groups)
+
+
+def planned(machine: str, names: Sequence[str]) -> list[Host]:
+    """Return hosts of a machine of the presets, with what is published of it."""
+    preset = MACHINES[machine]
+    layer = INFINIBAND if preset.fabric == "ib" else ETHERNET
+    ports = [
+        Port(
+            pci=pci,
+            netdev="",
+            family=preset.card,
+            link_layer=layer,
+            function=preset.function,
+            numa=None,
+            speed_gbps=None,
+            mtu=None,
+            up=True,
+            vfs=0,
+            most_vfs=None,
+            gpus=(at * preset.gpus // len(preset.rails),),
+        )
+        for at, pci in enumerate(preset.rails)
+    ]
+    left_out = tuple(LeftOut(pci, "port", "for storage or management: discover will tell") for pci in preset.storage)
+    return [Host(name, tuple(ports), left_out, preset.machines[machine], preset.gpus, machine) for name in names]
+
+
+def classified(hosts: Sequence[Host], options: Options, groups: Mapping[str, Collection[str]]) -> Fleet:
+    """Sort hosts into classes; raises InvalidInput with every port without room for the functions asked for."""
     by_key: dict[Any, list[Host]] = {}
     for host in hosts:
         by_key.setdefault(host.key, []).append(host)
     taken = {name: set(members) for name, members in groups.items()}
-    taken.update({host: set() for host in facts})
+    taken.update({host.name: set() for host in hosts})
     classes, without = [], []
     for members in by_key.values():
         found_class = _class_of(members, options, taken)
@@ -264,7 +301,7 @@ def _class_of(hosts: Sequence[Host], options: Options, taken: Mapping[str, Colle
     linked = [column for column in columns if any(port.up for port in column)]
     paired = [column for column in linked if column[0].gpus]
     rails = paired or linked
-    preset = preset_of([column[0].pci for column in rails])
+    preset = preset_of([column[0].pci for column in rails], hosts[0])
     storage = [column for column in linked if preset and column not in rails and column[0].pci in preset.storage]
     slots = [_slot(f"rail{at}", column, options) for at, column in enumerate(rails)]
     slots += [_slot(f"storage{at}", column, options) for at, column in enumerate(storage)]
@@ -305,9 +342,11 @@ def _of_most(values: Sequence[int | None]) -> int | None:
     return Counter(values).most_common(1)[0][0]
 
 
-def preset_of(rails: Sequence[str]) -> Preset | None:
-    """Return the known machine that has its rails at exactly these PCI addresses."""
-    return next((preset for preset in PRESETS if sorted(preset.rails) == sorted(rails)), None)
+def preset_of(rails: Sequence[str], host: Host) -> Preset | None:
+    """Return the known machine that has its rails at exactly these PCI addresses; of several, one with the GPU."""
+    found = [preset for preset in PRESETS if sorted(preset.rails) == sorted(rails)]
+    found = [preset for preset in found if host.machine in ("", *preset.machines)]
+    return max(found, key=lambda preset: any(gpu in host.gpu for gpu in preset.machines.values()), default=None)
 
 
 def _fabric(slots: Sequence[Slot]) -> str:
@@ -319,7 +358,8 @@ def _group_name(host: Host, slots: Sequence[Slot], preset: Preset | None) -> str
     if not slots:
         return "without_rails"
     if preset:
-        return preset.group if _fabric(slots) == preset.fabric else f"{preset.group}_{_fabric(slots)}"
+        group = host.machine.replace("-", "_") or preset.group(host.gpu)
+        return group if _fabric(slots) == preset.fabric else f"{group}_{_fabric(slots)}"
     words = [f"{(host.gpu.split() or ['gpu'])[0]}x{host.gpus}"] if host.gpus else []
     words += [slots[0].ports[0].family, "vf" if slots[0].ports[0].function == "vf" else _fabric(slots)]
     name = "_".join(re.sub(r"[^a-z0-9]+", "", word.lower())[:_LONGEST] or "other" for word in words)
@@ -352,7 +392,7 @@ def _no_room(found: HostClass, options: Options) -> list[Violation]:
     violations = []
     for slot in found.slots if options.vfs else ():
         for host, port in zip(found.hosts, slot.ports):
-            if slot.rail and slot.vfs and port.most_vfs < slot.vfs:
+            if slot.rail and slot.vfs and port.most_vfs is not None and port.most_vfs < slot.vfs:
                 problem = f"has room for {port.most_vfs} VFs, but {slot.vfs} are requested"
                 hint = "ask for fewer, or set SRIOV_EN and NUM_OF_VFS in its firmware first"
                 violations.append(

@@ -11,6 +11,27 @@ _DISCOVERY = ("discover",)
 
 OF_THE_DISCOVERY = (
     Variable(
+        "discover_machine",
+        "str",
+        (
+            "Machine of hosts that are not there yet, such as V(dgx-h100): the files are written from its published "
+            "layout, and no host is read. V(list) prints the machines with their sources.",
+        ),
+        (*_DISCOVERY, "playbook discover"),
+        asked=True,
+    ),
+    Variable(
+        "discover_hosts",
+        "int",
+        (
+            "Number of hosts of O(rdma_fabric_discover_machine), which are named after it. Without it, they are the "
+            "hosts of the inventory.",
+        ),
+        _DISCOVERY,
+        least=1,
+        asked=True,
+    ),
+    Variable(
         "discover_dir",
         "path",
         ("Folder on the controller for the files.",),

@@ -16,7 +16,8 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.action.fabric_discover import nothing_found
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import recap
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Host, LeftOut
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.presets import MACHINES, rows
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Host, LeftOut, preset_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -44,7 +45,7 @@ def discover(
     variables["localhost"] = controller or {}
     return run_action(
         "fabric_discover",
-        {"hosts": hosts or FLEET, "dest": str(dest), **arguments},
+        {"hosts": FLEET if hosts is None else hosts, "dest": str(dest), **arguments},
         check=check,
         diff=diff,
         task_vars={"hostvars": variables, "groups": {"rdma_fabric": FLEET, "all": FLEET}},
@@ -72,7 +73,7 @@ def validated(folder: Path, networks: dict[str, Any] | None = None) -> dict[str,
     """Return what the collection's own validation makes of a written inventory."""
     variables = variables_of(folder)
     given = {name.replace("rdma_fabric_", ""): value for name, value in variables["localhost"].items()}
-    hosts = [host for host in IN_CLASSES if host in variables]
+    hosts = [host for host in variables if host != "localhost"]
     arguments = {**given, "hosts": hosts, "hosts_pattern": "rdma_fabric"}
     for name, value in (networks or {}).items():
         arguments[name.replace("rdma_fabric_", "")] = value
@@ -116,6 +117,55 @@ def test_a_written_inventory_is_valid_and_asks_hosts_for_nothing_but_what_was_ch
         assert {step["status"] for step in steps} <= {"planned"}, host
         concerns |= {step["concern"] for step in steps}
     assert concerns == KEPT | more
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("arguments", [{}, {"mtu": 9000, "vfs": 4}])
+def test_a_planned_inventory_is_valid_and_names_its_source(
+    tmp_path: Path, machine: str, arguments: dict[str, Any]
+) -> None:
+    preset = MACHINES[machine]
+    (found,) = discover(tmp_path, machine=machine, count=2, **arguments)["classes"]
+    assert found["hosts"] == [f"{machine}-01", f"{machine}-02"]
+    spec = validated(tmp_path)["spec"]
+    for host in found["hosts"]:
+        assert tuple(each["pci"] for each in spec["hosts"][host]["interfaces"]) == preset.rails
+    offered = resources_of(run_action("fabric_render", {"spec": spec})["waves"])
+    link = {"ib": "infiniband", "roce": "ether"}[preset.fabric]
+    assert offered == [(f"rail{at}", [f"rail{at}"], link) for at in range(len(preset.rails))]
+    group = (tmp_path / "group_vars" / f"{machine.replace('-', '_')}.yml").read_text()
+    assert f"# Source: {preset.source}\n" in group
+    assert all(f"the published layout of {machine};" in path.read_text() for path in tmp_path.rglob("*.yml"))
+
+
+def test_what_was_planned_of_the_hosts_of_an_inventory_is_confirmed_once_they_are_there(tmp_path: Path) -> None:
+    hosts = ["dgx-h100-01", "dgx-h100-02"]
+    (planned,) = discover(tmp_path, machine="DGX H100", hosts=hosts)["classes"]
+    (found,) = discover(tmp_path, hosts=hosts, overwrite=True)["classes"]
+    assert found == planned
+    assert found["hosts"] == hosts
+    assert [path for path in tmp_path.rglob("*.yml") if "Planned" in path.read_text()] == []
+
+
+def test_machines_are_listed_with_their_sources_as_the_guide_has_them(tmp_path: Path) -> None:
+    result = discover(tmp_path, machine="list")
+    assert (result["changed"], list(tmp_path.iterdir())) == (False, [])
+    assert [line.split()[0] for line in result["recap"]] == list(MACHINES)
+    assert all(line.endswith(f"  {row.source}") for line, row in zip(result["recap"], rows()))
+    guide = Path(__file__).parents[3] / "docs" / "guide-discover.md"
+    table = [
+        line for line in guide.read_text(encoding="utf-8").splitlines() if re.match(r"\| `[a-z0-9-]+` \| \d", line)
+    ]
+    assert table == [f"| `{row.machine}` | {row.hardware} | {row.source} |" for row in rows()]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "group"), [("A100 SXM4 40GB", "nd_a100_v4"), ("H100", "nd_h100_v5"), ("", "nd_h100_v5")]
+)
+def test_of_machines_with_the_same_addresses_the_gpu_tells(gpu: str, group: str) -> None:
+    preset = preset_of(MACHINES["nd-a100-v4"].rails, Host("gpu-1", (), (), gpu, 8))
+    assert preset
+    assert preset.group(gpu) == group
 
 
 def test_an_inventory_of_hosts_with_a_small_mtu_is_valid(tmp_path: Path) -> None:
@@ -339,6 +389,12 @@ def test_hosts_that_were_not_read_are_named_and_without_any_rail_nothing_is_writ
         ({"mtu": 900}, "900 is not a valid MTU"),
         ({"vfs": -1}, "-1 is not a valid number"),
         ({"vfs": 9}, "has room for 8"),
+        ({"machine": "dgx-h10"}, 'no layout of dgx-h10 is known: did you mean "dgx-h100"?'),
+        ({"machine": "abacus"}, "rdma_fabric_discover_machine=list prints those that are"),
+        ({"machine": "dgx-h100", "hosts": []}, "no host to plan: give their number"),
+        ({"machine": "dgx-h100", "rename": False}, "rename: false needs the names of interfaces"),
+        ({"machine": "dgx-h100", "count": 0}, "count: a number of hosts from 1 on"),
+        ({"count": 4}, "for hosts of rdma_fabric_discover_machine, which is not given"),
     ],
 )
 def test_what_can_not_be_is_refused_before_anything_is_written(
