@@ -141,7 +141,7 @@ class ActionModule(FabricAction):
 def listed() -> list[str]:
     """Return a line for each machine that can be planned, with its source."""
     machine, hardware = (max(len(row[at]) for row in rows()) for at in (0, 1))
-    return [f"{row.machine:<{machine}}  {row.hardware:<{hardware}}  {row.source}" for row in rows()]
+    return [f"{row[0]:<{machine}}  {row[1]:<{hardware}}  {row[2]}" for row in rows()]
 
 
 def names_of(machine: str, arguments: Mapping[str, Any]) -> list[str]:
@@ -165,9 +165,7 @@ def options_of(arguments: Mapping[str, Any], machine: str = "") -> Options:
             "rename: false needs the names of interfaces, and no host is read: do not give rdma_fabric_discover_rename"
         )
     if arguments["count"] is not None and not (machine and arguments["count"] > 0):
-        problems.append(
-            "count: a number of hosts from 1 on is for hosts of rdma_fabric_discover_machine, which is not given"
-        )
+        problems.append("count: give 1 or more hosts, and what they are as rdma_fabric_discover_machine")
     mtu, vfs = arguments["mtu"], arguments["vfs"]
     if mtu is not None and mtu not in _MTU:
         problems.append(

@@ -392,7 +392,9 @@ def _held(cluster: Mapping[str, Any], *ways: str) -> list[str]:
 
 def _discover(result: Mapping[str, Any], run: Run) -> Ending:
     if not result["files"]:
-        choose = Step("give one as rdma_fabric_discover_machine, and a number as rdma_fabric_discover_hosts")
+        choose = Step(
+            "give one as rdma_fabric_discover_machine and the number of its hosts as rdma_fabric_discover_hosts"
+        )
         return Ending(_word(result, run), counted(len(result["recap"]), "machine"), {}, choose, {}, result["recap"])
     hosts = sum(len(each["hosts"]) for each in result["classes"])
     counts = [f"{counted(hosts, 'host')} in {counted(len(result['classes']), 'class', 'classes')}"]

@@ -251,7 +251,10 @@ class FabricAction(ActionBase):
         shells = {name: type(value)() for name, value in checked_later.items()}
         validation = ArgumentSpecValidator(specification, **self.constraints).validate({**arguments, **shells})
         if validation.error_messages:
-            raise ActionFailure(f"{self._name()}: {'; '.join(map(describe_argument_error, validation.errors.errors))}")
+            problems = "; ".join(map(describe_argument_error, validation.errors.errors))
+            for option, name in self.variables_read().items() if self._task.args.get("role_variables") else ():
+                problems = problems.replace(f"argument '{option}'", f"argument '{option}' ({name})")
+            raise ActionFailure(f"{self._name()}: {problems}")
         validated: dict[str, Any] = validation.validated_parameters
         return {**validated, **checked_later}
 

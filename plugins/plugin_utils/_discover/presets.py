@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Mapping, NamedTuple
+from typing import Mapping
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A published layout. ``machines`` has its names with the GPU of each; its rails are of ``fabric`` (ib or roce).
+    """A published layout. ``machines`` has its names with the GPU of each, ``also`` GPUs of others that it fits.
 
-    ``rails`` are the PCI addresses of its compute ports in the order of the GPUs, by which it is recognized;
-    ``storage`` those of the ports that its vendor means for storage and in-band management.
+    ``rails`` are the PCI addresses of its compute ports in the order of the GPUs, by which it is recognized, and of
+    ``fabric`` (ib or roce); ``storage`` those of ports that its vendor means for storage and in-band management.
     """
 
     machines: Mapping[str, str]
@@ -27,6 +27,11 @@ class Preset:
     storage: tuple[str, ...] = ()
     gpus: int = 8
     function: str = "pf"
+    also: tuple[str, ...] = ()
+
+    def fits(self, gpu: str) -> bool:
+        """Tell whether a host with this GPU may be one; the model is not always known."""
+        return gpu in ("", "GPU") or any(model in gpu for model in (*self.machines.values(), *self.also))
 
     def group(self, gpu: str) -> str:
         """Return the inventory group of its hosts with this GPU: that of its first machine for one it does not name."""
@@ -34,12 +39,9 @@ class Preset:
         return (names or [*self.machines])[0].replace("-", "_")
 
 
-class Row(NamedTuple):
-    """A machine as lists of them show it."""
-
-    machine: str
-    hardware: str
-    source: str
+def machine_named(asked: str) -> str:
+    """Return how a machine is written here: ``dgx-h100`` for DGX H100, ``bm-gpu-h100-8`` for BM.GPU.H100.8."""
+    return re.sub(r"[^a-z0-9]+", "-", asked.strip().lower())
 
 
 def _on(buses: str, functions: int = 1) -> tuple[str, ...]:
@@ -47,14 +49,31 @@ def _on(buses: str, functions: int = 1) -> tuple[str, ...]:
     return tuple(f"0000:{bus}:00.{port}" for bus in buses.split() for port in range(functions))
 
 
-_LAUNCH_KIT = "NVIDIA k8s-launch-kit (github.com/NVIDIA/k8s-launch-kit), presets/{}/topology.yaml"
-_OCI_HPC = "Oracle's oci-hpc (github.com/oracle-quickstart/oci-hpc), {}"
+def _hgx_h200(server: str, maker: str, buses: str) -> Preset:
+    source = f"NVIDIA k8s-launch-kit (github.com/NVIDIA/k8s-launch-kit), presets/{server}/topology.yaml"
+    machine = machine_named(f"{server} H200")
+    return Preset({machine: "H200"}, f"{maker} {server} with HGX H200", source, "roce", "BlueField-3", _on(buses))
+
+
+def _oci(shapes: Mapping[str, str], source: str, card: str, rails: tuple[str, ...]) -> Preset:
+    machines = {machine_named(shape): gpu for shape, gpu in shapes.items()}
+    return Preset(machines, f"OCI's shape {' or '.join(shapes)}", source, "roce", card, rails)
+
+
+def _azure(series: str, gpu: str, topology: str, card: str) -> Preset:
+    source = (
+        f"Azure's HPC images (github.com/Azure/azhpc-images), topology/{topology}-topo.xml; cards: Azure's page of the "
+        "series and dranet.sigs.k8s.io, Azure AKS with DRANET"
+    )
+    rails = tuple(f"010{number}:00:00.0" for number in range(1, 9))
+    return Preset({machine_named(series): gpu}, f"Azure's series {series}", source, "ib", card, rails, function="vf")
+
+
 _OCI_SHAPES = "OCI DR HPC v2 (github.com/ai2-compute-gpu/oci-dr-hpc-v2), internal/shapes/shapes.json"
-_AZURE = (
-    "Azure's HPC images (github.com/Azure/azhpc-images), topology/{}-topo.xml; cards: Azure's page of the series and "
-    "dranet.sigs.k8s.io, Azure AKS with DRANET"
-)
-_GB200 = tuple(f"{domain}:03:00.0" for domain in ("0000", "0002", "0010", "0012"))
+_OCI_HPC = f"Oracle's oci-hpc (github.com/oracle-quickstart/oci-hpc), {{}}; GPUs and functions: {_OCI_SHAPES}"
+_OCI_A100 = _OCI_HPC.format("playbooks/roles/rdma-interface/vars/main.yml")
+_OCI_H100 = _OCI_HPC.format("samples/gpu/H100-topology.xml")
+_OCI_HOPPER = "0c 2a 41 58 86 a5 bd d5"
 
 PRESETS = (
     Preset(
@@ -72,9 +91,10 @@ PRESETS = (
         "NVIDIA Mission Control, North-South Network Deployment Guide for GB200, Compute Tray Network Ports",
         "ib",
         "ConnectX-7",
-        _GB200,
+        tuple(f"{domain}:03:00.0" for domain in ("0000", "0002", "0010", "0012")),
         tuple(f"{domain}:03:00.{port}" for domain in ("0006", "0016") for port in (0, 1)),
         gpus=4,
+        also=("GB300",),
     ),
     Preset(
         {"dgx-a100": "A100"},
@@ -85,97 +105,29 @@ PRESETS = (
         "ConnectX-6",
         _on("0c 12 4b 54 8d 94 ba cc"),
     ),
-    Preset(
-        {"poweredge-xe9680-h200": "H200"},
-        "a Dell PowerEdge XE9680 with HGX H200",
-        _LAUNCH_KIT.format("PowerEdge-XE9680"),
-        "roce",
-        "BlueField-3",
-        _on("1a 3c 4d 5e 9c bc cc dc"),
-    ),
-    Preset(
-        {"thinksystem-sr680a-v3-h200": "H200"},
-        "a Lenovo ThinkSystem SR680a V3 with HGX H200",
-        _LAUNCH_KIT.format("ThinkSystem-SR680a-V3"),
-        "roce",
-        "BlueField-3",
-        _on("19 2a 3b 4c 9b ab c1 cb"),
-    ),
-    Preset(
-        {"ucsc-885a-m8-h200": "H200"},
-        "a Cisco UCS C885A M8 with HGX H200",
-        _LAUNCH_KIT.format("UCSC-885A-M8-H22"),
-        "roce",
-        "BlueField-3",
-        _on("09 23 53 69 8f 9c cd f1"),
-    ),
-    Preset(
-        {"bm-gpu4-8": "A100"},
-        "OCI's shape BM.GPU4.8",
-        _OCI_HPC.format("playbooks/roles/rdma-interface/vars/main.yml") + f"; GPUs: {_OCI_SHAPES}",
-        "roce",
+    _hgx_h200("PowerEdge-XE9680", "a Dell", "1a 3c 4d 5e 9c bc cc dc"),
+    _hgx_h200("ThinkSystem-SR680a-V3", "a Lenovo", "19 2a 3b 4c 9b ab c1 cb"),
+    _hgx_h200("UCSC-885A-M8-H22", "a Cisco", "09 23 53 69 8f 9c cd f1"),
+    _oci({"BM.GPU4.8": "A100"}, _OCI_A100, "ConnectX-5 Ex", _on("0c 16 48 4c 8a 94 c3 d1", 2)),
+    _oci(
+        {"BM.GPU.A100-v2.8": "A100", "BM.GPU.B4.8": "A100"},
+        _OCI_A100,
         "ConnectX-5 Ex",
-        _on("0c 16 48 4c 8a 94 c3 d1", functions=2),
+        _on("0c 16 47 4b 89 93 c3 d1", 2),
     ),
-    Preset(
-        {"bm-gpu-a100-v2-8": "A100", "bm-gpu-b4-8": "A100"},
-        "OCI's shape BM.GPU.A100-v2.8 or BM.GPU.B4.8",
-        _OCI_HPC.format("playbooks/roles/rdma-interface/vars/main.yml") + f"; GPUs: {_OCI_SHAPES}",
-        "roce",
-        "ConnectX-5 Ex",
-        _on("0c 16 47 4b 89 93 c3 d1", functions=2),
-    ),
-    Preset(
-        {"bm-gpu-h100-8": "H100"},
-        "OCI's shape BM.GPU.H100.8",
-        _OCI_HPC.format("samples/gpu/H100-topology.xml") + f"; functions: {_OCI_SHAPES}",
-        "roce",
-        "ConnectX-7",
-        _on("0c 2a 41 58 86 a5 bd d5", functions=2),
-    ),
-    Preset(
-        {"bm-gpu-h200-8": "H200", "bm-gpu-b200-8": "B200"},
-        "OCI's shape BM.GPU.H200.8 or BM.GPU.B200.8",
-        _OCI_SHAPES,
-        "roce",
-        "ConnectX-7",
-        _on("0c 2a 41 58 86 a5 bd d5"),
-    ),
-    Preset(
-        {"bm-gpu-gb200-4": "GB200"}, "OCI's shape BM.GPU.GB200.4", _OCI_SHAPES, "roce", "ConnectX-7", _GB200, gpus=4
-    ),
-    Preset(
-        {"nd-h100-v5": "H100"},
-        "Azure's series ND H100 v5",
-        _AZURE.format("ndv5"),
-        "ib",
-        "ConnectX-7",
-        tuple(f"010{number}:00:00.0" for number in range(1, 9)),
-        function="vf",
-    ),
-    Preset(
-        {"nd-a100-v4": "A100"},
-        "Azure's series ND A100 v4",
-        _AZURE.format("ndv4"),
-        "ib",
-        "ConnectX",
-        tuple(f"010{number}:00:00.0" for number in range(1, 9)),
-        function="vf",
-    ),
+    _oci({"BM.GPU.H100.8": "H100"}, _OCI_H100, "ConnectX-7", _on(_OCI_HOPPER, 2)),
+    _oci({"BM.GPU.H200.8": "H200", "BM.GPU.B200.8": "B200"}, _OCI_SHAPES, "ConnectX-7", _on(_OCI_HOPPER)),
+    _azure("ND H100 v5", "H100", "ndv5", "ConnectX-7"),
+    _azure("ND A100 v4", "A100", "ndv4", "ConnectX"),
 )
 
 MACHINES = {machine: preset for preset in PRESETS for machine in preset.machines}
 
 
-def machine_named(asked: str) -> str:
-    """Return how a machine is written here: ``dgx-h100`` for DGX H100, ``bm-gpu-h100-8`` for BM.GPU.H100.8."""
-    return re.sub(r"[^a-z0-9]+", "-", asked.strip().lower())
-
-
-def rows() -> list[Row]:
-    """Return the machines that can be planned, in the order of the table."""
+def rows() -> list[tuple[str, str, str]]:
+    """Return the machines that can be planned, each with its hardware and its source, in the order of the table."""
     return [
-        Row(
+        (
             machine,
             f"{preset.gpus} x {preset.machines[machine]}, {len(preset.rails)} x {preset.card}"
             f"{' VF' if preset.function == 'vf' else ''} {'InfiniBand' if preset.fabric == 'ib' else 'RoCE'}",

@@ -301,7 +301,7 @@ def _class_of(hosts: Sequence[Host], options: Options, taken: Mapping[str, Colle
     linked = [column for column in columns if any(port.up for port in column)]
     paired = [column for column in linked if column[0].gpus]
     rails = paired or linked
-    preset = preset_of([column[0].pci for column in rails], hosts[0])
+    preset = preset_of([column[0].pci for column in rails], hosts[0].gpu)
     storage = [column for column in linked if preset and column not in rails and column[0].pci in preset.storage]
     slots = [_slot(f"rail{at}", column, options) for at, column in enumerate(rails)]
     slots += [_slot(f"storage{at}", column, options) for at, column in enumerate(storage)]
@@ -342,11 +342,9 @@ def _of_most(values: Sequence[int | None]) -> int | None:
     return Counter(values).most_common(1)[0][0]
 
 
-def preset_of(rails: Sequence[str], host: Host) -> Preset | None:
-    """Return the known machine that has its rails at exactly these PCI addresses; of several, one with the GPU."""
-    found = [preset for preset in PRESETS if sorted(preset.rails) == sorted(rails)]
-    found = [preset for preset in found if host.machine in ("", *preset.machines)]
-    return max(found, key=lambda preset: any(gpu in host.gpu for gpu in preset.machines.values()), default=None)
+def preset_of(rails: Sequence[str], model: str) -> Preset | None:
+    """Return the known machine that has its rails at exactly these PCI addresses, and this model of GPU."""
+    return next((each for each in PRESETS if sorted(each.rails) == sorted(rails) and each.fits(model)), None)
 
 
 def _fabric(slots: Sequence[Slot]) -> str:

@@ -375,6 +375,7 @@ def test_drift_keeps_its_own_word_beside_that_of_all(outcome: str, word: str) ->
 def test_what_discovery_wrote_is_given_beside_the_inventory_of_before() -> None:
     result = {
         "changed": True,
+        "machine": "",
         "classes": [{"hosts": ["a", "b"]}],
         "unread": ["c"],
         "files": ["/x/hosts.yml"],
@@ -384,6 +385,12 @@ def test_what_discovery_wrote_is_given_beside_the_inventory_of_before() -> None:
     assert found["next"].endswith("-i '/a b/hosts.yml' -i /x/hosts.yml")
     assert (found["result"], found["counts"]) == ("changed", "2 hosts in 1 class, 1 host not read")
     assert after("discover", result, "discover", check=True)["result"] == "pending"
+    planned = after("discover", {**result, "machine": "dgx-h100"}, "discover")
+    assert "rdma.fabric.preflight" in planned["next"]
+    listed = after(
+        "discover", {**result, "changed": False, "classes": [], "files": [], "recap": ["a", "b"]}, "discover"
+    )
+    assert (listed["result"], listed["counts"]) == ("unchanged", "2 machines")
 
 
 def test_what_hosts_and_pods_say_reaches_no_terminal_as_it_is() -> None:
