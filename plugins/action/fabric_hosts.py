@@ -77,7 +77,7 @@ class ActionModule(FabricAction):
         """Return what variables say, and without a look at the cluster objects the policies that say who is drained."""
         found = super().role_arguments(task_vars)
         if not self._task.args.get("spec"):
-            found["rollouts"] = validated_result(task_vars, self.templated)["spec"].get("rollouts")
+            found["rollouts"] = validated_result(task_vars, self.templated)["spec"].get("rollouts") or []
         return found
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

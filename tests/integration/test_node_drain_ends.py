@@ -119,7 +119,7 @@ def test_a_node_that_can_not_be_drained_is_given_back_where_that_is_wanted_and_n
             False,
         ),
         "cordoned-by-somebody": ("was cordoned by somebody else before", True, False),
-        "left-by-a-run": ("It stays cordoned: run again, or give it back", True, True),
+        "left-by-a-run": ("It stays cordoned: run again, or uncordon it", True, True),
     }[state]
     assert said in result["msg"]
     assert (result["cordoned"], place.cordoned(), place.mark() is not None) == (cordoned, cordoned, marked)

@@ -104,7 +104,7 @@ WRITTEN: list[Json] = [
     ),
     *(
         {"apiVersion": each["apiVersion"], "kind": each["kind"], "spec": each["spec"]}
-        for each in controllers()["objects"]
+        for each in controllers("26.10.0")["objects"]
     ),
     {
         "apiVersion": CARDS,
@@ -219,6 +219,7 @@ CASES: dict[str, Callable[[], Json]] = {
         {}, settings={"nfd": True, "image_overrides": {"nfd": {"version": "v0.19.0"}}}
     ),
     "controllers of 26.4": lambda: controllers("26.4.1"),
+    "controllers of 26.10": lambda: controllers("26.10.0"),
     "seed guide": lambda: of_seed("guide"),
     "seed egx-v0.1.0": lambda: of_seed("egx-v0.1.0"),
     **{

@@ -337,6 +337,7 @@ def controllers(release: str = "26.7.0") -> dict[str, Any]:
                     "overlay": "l3",
                     "multiplaneMode": "none",
                     "numberOfPlanes": 1,
+                    **({"platformType": "gb300"} if release.startswith("26.10") else {}),
                 },
             },
         },
