@@ -14,10 +14,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
     DEFAULT_RELEASE,
     RELEASES,
     SECTION_COMPONENTS,
-    bill,
     bill_of,
     effective_version,
     image_reference,
+    material,
     mirrored,
     older_than,
     pull_secrets,
@@ -114,16 +114,17 @@ def test_the_version_is_the_one_of_the_image() -> None:
 def test_every_section_has_a_material_and_every_material_is_complete() -> None:
     assert set(SECTION_COMPONENTS.values()) <= set(COMPONENTS)
     for release in RELEASES:
-        materials = bill({"operator_release": release})
-        assert tuple(materials) != () and set(materials) == set(COMPONENTS)
+        materials = {name: material(name, {"operator_release": release}) for name in COMPONENTS}
         # The operator has no release of xPlane either.
-        assert [name for name, material in materials.items() if not all(material)] == ["xplane"]
+        assert [name for name, line in materials.items() if not all(line)] == ["xplane"]
         assert not [each for each in materials.values() if each.version == "latest"]
 
 
 def test_the_newest_release_that_the_vendor_has_published_is_the_default() -> None:
     assert [name for name, release in RELEASES.items() if not release.is_final] == ["26.10.0-beta.3"]
-    assert bill({}) == bill({"operator_release": DEFAULT_RELEASE}) != bill({"operator_release": "26.4.1"})
+    for name in ("multus", "doca-driver", "doca-telemetry"):
+        by_default, older = (material(name, given) for given in ({}, {"operator_release": "26.4.1"}))
+        assert by_default == material(name, {"operator_release": DEFAULT_RELEASE}) != older
     newer = image_reference("multus", {}, {}, {"operator_release": "26.10.0-beta.3"})
     assert newer == "nvcr.io/nvstaging/mellanox/multus-cni:network-operator-v26.10.0-beta.3"
 

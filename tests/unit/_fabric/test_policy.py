@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill, bill_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of, material
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import VENDOR_NICS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
@@ -109,13 +109,13 @@ class TestImages:
         spec = {"secondaryNetwork": {"multus": {"image": "multus-cni"}}}
         notice = of_policy(spec).accepted().said("names no repository and no version")
         assert notice.path == "spec.secondaryNetwork.multus"
-        assert bill({})["multus"].version in notice.hint
+        assert material("multus", {}).version in notice.hint
         assert of_policy({**spec, "global": IMAGE}).accepted().notices == []
 
     def test_sections_without_any_part_share_a_notice_unless_an_override_has_their_images(self) -> None:
         spec = {"rdmaSharedDevicePlugin": {"config": RDMA}, "secondaryNetwork": {"multus": {}}}
         notice = of_policy(spec).accepted().said("names no image of rdmaSharedDevicePlugin, secondaryNetwork.multus")
-        default = bill({})["multus"]
+        default = material("multus", {})
         assert f"/k8s-rdma-shared-dev-plugin:{default.version}, {default.repository}/multus-cni:" in notice.hint
         own = {"repository": "registry.local", "image": "multus", "version": "v4.2.0"}
         overridden = of_policy(spec, settings={"image_overrides": {"multus": own}}).accepted()
@@ -245,7 +245,7 @@ class TestDriver:
     def test_hosts_are_asked_for_the_release_that_the_notice_names(self) -> None:
         fabric = of_policy({"ofedDriver": {"image": "doca-driver"}}).accepted()
         version = fabric.spec["host_requests"][0]["driver"]["version"]
-        assert version == bill({})["doca-driver"].version
+        assert version == material("doca-driver", {}).version
         assert version in fabric.said("names no repository and no version").hint
 
     def test_a_release_of_the_operator_is_no_release_of_the_driver(self) -> None:

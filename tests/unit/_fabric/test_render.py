@@ -11,7 +11,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import COMPONENTS, material
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import containers_of, pod_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
@@ -322,7 +322,7 @@ def test_pull_secrets_of_policy_and_settings_reach_every_pod() -> None:
 
 def test_every_image_comes_from_the_bill_through_the_mirrors() -> None:
     allowed = ("registry.local/nvcr/", "registry.local/k8s/", "ghcr.io/k8snetworkplumbingwg/")
-    names = {material.image for material in bill({}).values()}
+    names = {material(component, {}).image for component in COMPONENTS}
     for each in objects_of(render(everything())):
         found = pod_of(each)
         for container in containers_of(found) if found else []:

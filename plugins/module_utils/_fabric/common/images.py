@@ -88,16 +88,15 @@ _OF_OTHERS = {
 COMPONENTS = (*_OF_THE_VENDOR, *_OF_OTHERS)
 
 
-def bill(settings: Mapping[str, Any]) -> dict[str, Material]:
-    """Return the bill of materials of the release that ``settings`` choose, by component."""
+def material(component: str, settings: Mapping[str, Any]) -> Material:
+    """Return the line of a component in the bill of materials of the release that ``settings`` choose."""
+    if component in _OF_OTHERS:
+        return _OF_OTHERS[component]
     name = chosen_release(settings)
     release = RELEASES[name]
     own = {"doca-driver": release.driver, "doca-telemetry": release.telemetry}
-    found = dict(_OF_OTHERS)
-    for component, image in _OF_THE_VENDOR.items():
-        repository = _DOCA if component == "doca-telemetry" else release.repository
-        found[component] = Material(repository, image, own.get(component, f"network-operator-v{name}"))
-    return found
+    repository = _DOCA if component == "doca-telemetry" else release.repository
+    return Material(repository, _OF_THE_VENDOR[component], own.get(component, f"network-operator-v{name}"))
 
 
 def chosen_release(settings: Mapping[str, Any]) -> str:
@@ -146,7 +145,7 @@ def effective_image(component: str, section: Object, global_config: Object, sett
     override = (settings.get("image_overrides") or {}).get(component) or {}
     inherited = inherited_image(component, global_config)
     chosen: dict[str, str] = {}
-    for field, default in bill(settings)[component]._asdict().items():
+    for field, default in material(component, settings)._asdict().items():
         candidates = (section.get(field), inherited.get(field), override.get(field), default)
         chosen[field] = next((value for value in candidates if value), "")
     return chosen
