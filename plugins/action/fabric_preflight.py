@@ -292,14 +292,14 @@ class ActionModule(ChartAction):
                 )
                 image, spec, runtime = arguments["wire_image"], arguments["spec"], arguments["wire_runtime_class"] or ""
                 found.append(check_wire_test(connection, spec, options, image, nodes.tested, runtime_class=runtime))
-            problems += [f"the cluster: {problem}" for dry_run in found for problem in dry_run.problems]
+            problems += [f"the cluster: {problem}" for each in found for problem in each.problems]
             api_servers, unknown = read_api_servers(connection, client.server) if nodes.interrupted else ({}, [])
         return {
             "server": client.server,
             "user": found[0].user if found else "",
             "requests": dict(connection.sent),
             "api_servers": api_servers,
-            "notices": [*(notice for dry_run in found for notice in dry_run.notices), *besides, *unknown],
+            "notices": [*(notice for each in found for notice in each.notices), *besides, *unknown],
         }
 
     def _of_the_engine(

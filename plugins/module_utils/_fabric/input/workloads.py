@@ -200,7 +200,8 @@ def _check_resources(container: Mapping[str, Any], spec: Mapping[str, Any], plac
         for name in dict.fromkeys([*limits, *requests])
         if _is_rdma(name, around)
     }
-    for first in [*asked][:1]:
+    if asked:
+        first = next(iter(asked))
         _check_memory_locks(container, spec, asked[first], first)
     for name, its_place in asked.items():
         if around.resources and name not in around.resources:
