@@ -137,8 +137,9 @@ def tasks_with_variables(path: Path) -> tuple[tuple[str, Mapping[str, Any]], ...
         for value in node if isinstance(node, list) else ():
             yield from below(value)
         for key, value in node.items() if isinstance(node, dict) else ():
-            if MODULE.fullmatch(key) and value.get("role_variables"):
-                yield MODULE.fullmatch(key)[1], value  # type: ignore[index]  # it matched
+            match = MODULE.fullmatch(key)
+            if match and value.get("role_variables"):
+                yield match[1], value
             yield from below(value)
 
     return tuple(below(yaml.safe_load(path.read_text(encoding="utf-8"))))
