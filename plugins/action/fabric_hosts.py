@@ -13,8 +13,11 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
+    ActionFailure,
+    FabricAction,
+    validated_result,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
     notice_lines,
     plan_lines_of_classes,

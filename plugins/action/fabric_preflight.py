@@ -57,10 +57,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run
     say_running_operators,
     seen_or_said,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_cluster

@@ -55,7 +55,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._support import (
     text_part,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import is_blank
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import validated_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.validated import validated_of
 
 REGISTERED = "rdma_fabric_support_recorded"
 MOST_FILE_BYTES = 128 * 1024 * 1024

@@ -14,9 +14,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import dry_run_removal
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import (
     Written,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.object_files import waves_of_files
 

@@ -16,9 +16,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import Labelling, labelling
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, ActionSkipped
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
+    ActionFailure,
+    ActionSkipped,
+    validated_result,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.node_labels import (
     changes_as_lines,
     foreign_notices,

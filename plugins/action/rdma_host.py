@@ -34,8 +34,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     json_on_stdout,
     plain,
     printable,
+    validated_result,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import TimedOut, within
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
@@ -49,7 +50,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.uplink_confirm import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import refuse_sealed, with_variables_of_task
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import not_of_inventory, validated_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import not_of_inventory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.validated import validated_of
 
 display = Display()
 

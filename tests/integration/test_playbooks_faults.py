@@ -87,6 +87,13 @@ def look(cluster: ControlPlane, fabric: Json, *, kubeconfig: Path | None = None,
     return run_action("fabric_preflight", {"spec": run_action("fabric_input", given)["spec"], **asked})
 
 
+def notices(cluster: ControlPlane, fabric: Json) -> str:
+    """Return what a run that is not refused says before it comes to a host."""
+    found = look(cluster, fabric)
+    assert "notices" in found, found.get("msg")
+    return str(found["notices"])
+
+
 def refused(cluster: ControlPlane, fabric: Json, **options: Any) -> str:
     """Return why a run is refused before it comes to a host."""
     message = str(look(cluster, fabric, **options)["msg"])
@@ -153,7 +160,7 @@ def test_an_operator_that_runs_is_named(control_plane: ControlPlane, fabric: Jso
     image = "nvcr.io/nvidia/cloud-native/network-operator:v26.4.1"
     control_plane.kubectl("create", "deployment", "--namespace", namespace, "its-name", f"--image={image}")
     said = f"the operator {namespace}/its-name runs, and does what its custom resources ask for"
-    assert said in str(look(control_plane, fabric)["notices"])
+    assert said in notices(control_plane, fabric)
 
 
 def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_own(
@@ -171,8 +178,8 @@ def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_o
     said = f"DaemonSet {namespace}/{name} ({image}) is another Node Feature Discovery"
     for wanted, asked in ((True, 1), (False, 0)):
         mark = control_plane.audit.mark()
-        notices = str(look(control_plane, {**variables, "rdma_fabric_nfd": wanted})["notices"])
-        assert [text in notices for text in (said, "set rdma_fabric_nfd: false, or remove")] == [wanted] * 2
+        told = notices(control_plane, {**variables, "rdma_fabric_nfd": wanted})
+        assert [text in told for text in (said, "set rdma_fabric_nfd: false, or remove")] == [wanted] * 2
         listed = [
             each
             for each in control_plane.audit.requests(mark, user_agent=USER_AGENT)
@@ -205,7 +212,7 @@ def test_pods_with_a_resource_that_a_push_renames_are_named(control_plane: Contr
     for resource, asked in ((f"{name}_2", 1), (name, 0)):
         mark = control_plane.audit.mark()
         fabric = {**serving(resource), "rdma_fabric_namespace": namespace, "rdma_fabric_set": namespace}
-        assert (said in str(look(control_plane, fabric)["notices"])) is bool(asked)
+        assert (said in notices(control_plane, fabric)) is bool(asked)
         requests = control_plane.audit.requests(mark, user_agent=USER_AGENT)
         listed = [each for each in requests if (each.verb, each.resource, each.namespace) == ("list", "pods", "")]
         assert len(listed) == asked

@@ -28,7 +28,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hosts import ROWS as OF_THE_STATE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED, VALIDATED
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.validated import VALIDATED
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX, Variable
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import action_of, run_action
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of

@@ -18,7 +18,7 @@ import traceback
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Iterable, Mapping
+from typing import Any, Callable, ClassVar, Iterable, Mapping
 
 from ansible import constants
 from ansible.errors import AnsibleError
@@ -42,10 +42,15 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import hid
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, opens_vaults, texts_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import set_by_facts, violations_of_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, is_blank, read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.validated import raw_of_controller, validated_of
 
 display = Display()
 
 JSON_CALLBACKS = ("json", "jsonl")
+NO_PREFLIGHT = (
+    "nothing was validated: run the role rdma.fabric.preflight before this task, in a play for localhost or once for "
+    "the hosts of this play (run_once: true), as the playbooks of this collection do"
+)
 SHOW_SECRETS = "rdma_fabric_show_secrets"
 _ROOT = f"{Path(__file__).parents[3]}/"
 SPEC_KEYS = ("type", "elements", "required", "default", "choices", "aliases")
@@ -159,10 +164,7 @@ class FabricAction(ActionBase):
     def _vaulted(self, task_vars: Mapping[str, Any]) -> set[str]:
         """Return every text from a vault that may be quoted."""
         # The table of all variables, which most actions need not know.
-        from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import (  # noqa: PLC0415
-            REGISTERED,
-            raw_of_controller,
-        )
+        from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED  # noqa: PLC0415
 
         controller = raw_of_controller(task_vars) if self._task.args.get("role_variables") else {}
         return texts_of([self._task.args, task_vars, controller, *self.quoted_hosts(task_vars)], REGISTERED)
@@ -192,7 +194,7 @@ class FabricAction(ActionBase):
     def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that variables and what preflight has validated say; raises ActionFailure."""
         # The table of all variables, which other tasks need not know.
-        from .given import Given, at, validated_result  # noqa: PLC0415
+        from .given import Given  # noqa: PLC0415
 
         given = Given(task_vars, self.templated)
         values = {option: given.value(name) for option, name in self.variables_read().items()}
@@ -396,3 +398,24 @@ def describe_os_error(error: OSError) -> str:
     """Return what the operating system refused, with the file it was about."""
     place = f"{error.filename}: " if error.filename else ""
     return f"{place}{error.strerror or error}"
+
+
+def validated_result(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Mapping[str, Any]:
+    """Return what preflight has registered; raises ActionFailure where it did not run.
+
+    Before ansible-core 2.19 a template that hands it on writes out all hosts and reads them again, for each host.
+    """
+    found: Any = validated_of(task_vars)
+    # A play hands it on.
+    result: Mapping[str, Any] = template(found) if isinstance(found, str) else found
+    if result.get("spec") is None:
+        raise ActionFailure(NO_PREFLIGHT)
+    return result
+
+
+def at(place: str, result: Mapping[str, Any]) -> Any:
+    """Return what is at a place (``spec.settings``) of what preflight has validated, of all hosts their names."""
+    value: Any = result
+    for key in place.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return [*value] if place == "spec.hosts" and value is not None else value

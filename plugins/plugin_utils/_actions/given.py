@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the variables of this collection say, as the table has them, and what preflight has validated.
+"""What the variables of this collection say, as the table has them.
 
 A variable of the task counts: one of its play, of its host or an extra variable. Of those that are read once per run,
 localhost's stands for it else: where a limit leaves out localhost, another host stands for the run. One that is empty
@@ -19,15 +19,10 @@ from ansible.errors import AnsibleError
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import is_blank
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import validated_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import CONTROLLER
 
 from .base import ActionFailure
 
-NO_PREFLIGHT = (
-    "nothing was validated: run the role rdma.fabric.preflight before this task, in a play for localhost or once for "
-    "the hosts of this play (run_once: true), as the playbooks of this collection do"
-)
 # Of releases before 2.19 a text stands for it, the variable omit.
 _OMITTED: tuple[type[Exception], ...] = tuple(filter(None, [getattr(errors, "AnsibleValueOmittedError", None)]))
 
@@ -67,24 +62,3 @@ class Given:
                 return None
             raise ActionFailure(f"{name} has no value: {one_line(str(error))}") from error
         return None if is_blank(value) or value == self._task_vars.get("omit") else value
-
-
-def validated_result(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Mapping[str, Any]:
-    """Return what preflight has registered; raises ActionFailure where it did not run.
-
-    Before ansible-core 2.19 a template that hands it on writes out all hosts and reads them again, for each host.
-    """
-    found: Any = validated_of(task_vars)
-    # A play hands it on.
-    result: Mapping[str, Any] = template(found) if isinstance(found, str) else found
-    if result.get("spec") is None:
-        raise ActionFailure(NO_PREFLIGHT)
-    return result
-
-
-def at(place: str, result: Mapping[str, Any]) -> Any:
-    """Return what is at a place (``spec.settings``) of what preflight has validated, of all hosts their names."""
-    value: Any = result
-    for key in place.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return [*value] if place == "spec.hosts" and value is not None else value

@@ -13,8 +13,12 @@ from typing import Any, Callable, Mapping
 
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, ActionSkipped
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
+    ActionFailure,
+    ActionSkipped,
+    validated_result,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 
 from .run_hosts import CONTROLLER, hosts_of

@@ -21,14 +21,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 from .rows_cluster import RESOURCE_ROWS
 from .table import OF_CONTROLLER, TABLE
+from .validated import validated_of
 from .variable import PREFIX
 
 SOURCE = "variables"
 # Read once per run, on the controller: cluster objects, the proof, the report, the discovery, and which hosts belong
 # to the fabric.
 CONTROLLER_VARIABLES = tuple(row.name for row in OF_CONTROLLER)
-# What a run leaves to those after it: AWX hands it to the next job of a workflow as an extra variable.
-VALIDATED = "rdma_fabric_preflight_result"
 INPUTS = tuple(
     [f"{PREFIX}{name}" for name in ("manifests", "helm_values", "helm_values_files", "helm_set")]
     + [row.name for row in RESOURCE_ROWS]
@@ -225,21 +224,6 @@ def not_of_inventory(
         and _as_read(name, template(of_task[name]))
         != _as_read(name, template(of_inventory[name]) if name in of_inventory else None)
     ]
-
-
-def validated_of(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what preflight has registered for the host of a task, or for localhost; nothing where it did not run."""
-    found: Mapping[str, Any] = task_vars.get(VALIDATED) or {}
-    return found or raw_of_controller(task_vars).get(VALIDATED) or {}
-
-
-def raw_of_controller(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the variables of localhost as they are before templates are filled in.
-
-    Through hostvars, releases before 2.19 look for templates in what is registered of every host.
-    """
-    of_hosts = task_vars.get("hostvars") or {}
-    return (of_hosts.raw_get("localhost") if hasattr(of_hosts, "raw_get") else of_hosts.get("localhost")) or {}
 
 
 def refuse_unseen(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> None:

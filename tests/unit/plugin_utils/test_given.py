@@ -14,8 +14,8 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.lookup.run import LookupModule
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import given
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import action_of
 
 SPEC = {"hosts": {"gpu01": {}}, "namespace": "fabric", "engine": "direct"}
