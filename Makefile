@@ -24,7 +24,7 @@ GIVE_BACK = ; status=$$?; test $$(id -u) != 0 -o -O . || find build .venv -regex
 READING := licences format ruff rooms yaml types docs changelog sanity-quick ansible-lint
 FIRST := $(READING) api-programs artifact host-syntax unit try-demo paths
 REST := programs roce-shared sanity slow own docs-site importer try-preview oldest newest sanity-oldest targets molecule turns integration
-ALONE := bench-host bench-apply bench-kubectl
+ALONE := bench-host bench-apply
 NIGHTLY := guests quick-starts mutants sweeps campaigns matrix bench
 GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
 
@@ -198,12 +198,10 @@ turns: env-test programs artifact  ## the other tests of playbooks that take nod
 	$(GATE) $(LONG) $@ python -m pytest -m "not first" $(IN_TURN) $(GIVE_BACK)
 integration: env-test programs artifact  ## the other tests against a real API server
 	$(GATE) $(LONG) $@ $(INTEGRATION) -m "not first" $(addprefix --ignore=,$(IN_TURN)) $(GIVE_BACK)
-bench-host: env-test artifact  ## bounds of what a host and a fleet cost: bytes, commands, memory, CPU beside that of others
-	$(GATE) --limit 1800 $@ python -m tests.bench --largest 1000 host ssh scale start $(GIVE_BACK)
+bench-host: env-test artifact  ## bounds of what a host costs: bytes, commands, and CPU beside that of setup
+	$(GATE) --limit 1800 $@ python -m tests.bench host ssh $(GIVE_BACK)
 bench-apply: env-test programs artifact  ## bounds of a batch apply: requests, and time beside that of kubernetes.core's module
 	$(GATE) $@ python -m tests.bench apply $(GIVE_BACK)
-bench-kubectl: env-test programs artifact  ## the CPU of a batch apply is at most half more than kubectl's
-	$(GATE) $@ python -m tests.bench kubectl $(GIVE_BACK)
 guests: env-test programs artifact  ## the tests on booted hosts and the cluster that they form
 	$(GATE) --lab --limit 14400 $@ python -m pytest -n 0 $(or $(sort $(wildcard tests/guests/test_*$(PART)*.py)),\
 		$(error there is no tests/guests/test_*$(PART)*.py)) $(GIVE_BACK)
