@@ -67,15 +67,20 @@ _NO_PORT = "fix the network, the resource or the port of each line with attentio
 _OTHER_PARTS = "push and report with rdma_fabric_host_mode=kept once all other hosts are done"
 _FROM_THE_BEGINNING = "leave --start-at-task out"
 _PLAN_FILE, _SEALED_PLAN = "rdma_fabric_plan_file", "rdma_fabric_sealed_plan"
+_OF_DISCOVERY = "rdma_fabric_discover_"
 
 
 class Step(NamedTuple):
-    """What to do next: ``text``, and a playbook to run ("": the same again; None: none) with options of its own."""
+    """What to do next: ``text``, and a playbook to run ("": the same again; None: none) with options of its own.
+
+    ``inventory`` says whether that of the run is given again.
+    """
 
     text: str = ""
     playbook: str | None = None
     options: tuple[str, ...] = ()
     check: bool = False
+    inventory: bool = True
 
 
 class Ending(NamedTuple):
@@ -121,7 +126,7 @@ def command(cli: Mapping[str, Any], step: Step) -> str:
     """
     again = step.playbook == _AGAIN
     words = ["ansible-playbook", *([str(each) for each in cli.get("args") or ()] if again else [str(step.playbook)])]
-    for key, option in _OPTIONS:
+    for key, option in _OPTIONS if step.inventory else _OPTIONS[1:]:
         given = cli.get(key) or ()
         for each in [given] if isinstance(given, str) else given:
             words += [option, str(each)]
@@ -134,7 +139,11 @@ def command(cli: Mapping[str, Any], step: Step) -> str:
     words += [option for key, option in _SWITCHES if cli.get(key) is True]
     for each in map(str, cli.get("extra_vars") or ()):
         # Only check mode writes the plan.
-        words += ["-e", each] if is_shown(each) and (step.check or not _only_names_plan(each)) else []
+        words += (
+            ["-e", each]
+            if is_shown(each) and (step.check or not _only_names_plan(each)) and (again or not _is_of_discovery(each))
+            else []
+        )
     # Who looked at the differences looks at them again.
     looks = (again or step.check) and cli.get("diff") is True and "--diff" not in step.options
     return shlex.join([*words, *step.options, *(["--check"] if step.check else []), *(["--diff"] if looks else [])])
@@ -167,6 +176,10 @@ def is_shown(variables: str) -> bool:
 
 def _only_names_plan(variables: str) -> bool:
     return not variables.startswith("@") and set(_given_by_name(variables)) == {_PLAN_FILE}
+
+
+def _is_of_discovery(variables: str) -> bool:
+    return not variables.startswith("@") and all(name.startswith(_OF_DISCOVERY) for name in _given_by_name(variables))
 
 
 def _holds_secret(value: Any) -> bool:
@@ -400,10 +413,10 @@ def _discover(result: Mapping[str, Any], run: Run) -> Ending:
     counts = [f"{counted(hosts, 'host')} in {counted(len(result['classes']), 'class', 'classes')}"]
     counts += [f"{counted(len(result['unread']), 'host')} not read"] if result["unread"] else []
     inventory, word = result["files"][0], _word(result, run)
-    # What is planned can't be read yet.
-    look = Step(
-        "look through the files, then", f"{OWN}{'preflight' if result['machine'] else 'preview'}", ("-i", inventory)
-    )
+    # What is planned can't be read yet, and has nothing to do with the hosts of an inventory.
+    planned = bool(result["machine"])
+    playbook = f"{OWN}{'preflight' if planned else 'preview'}"
+    look = Step("look through the files, then", playbook, ("-i", inventory), inventory=not planned)
     step = Step("", _AGAIN) if word == PENDING else look
     return Ending(word, ", ".join(counts), {"files": inventory}, step, {}, result["recap"])
 

@@ -39,8 +39,8 @@ def report(outcome: str, **steps: int) -> Json:
     return {"outcome": outcome, "summary": summary, "recap": ["2 hosts planned", "attention: look"], **place}
 
 
-def after(kind: str, result: Json, playbook: str = "site", *, check: bool = False) -> Json:
-    cli = {**CLI, "args": (f"rdma.fabric.{playbook}",), "subset": None}
+def after(kind: str, result: Json, playbook: str = "site", *, check: bool = False, extra: tuple[str, ...] = ()) -> Json:
+    cli = {**CLI, "args": (f"rdma.fabric.{playbook}",), "subset": None, "extra_vars": extra}
     return statistic(ending_of(kind, result, Run(playbook, check)), cli)
 
 
@@ -385,8 +385,9 @@ def test_what_discovery_wrote_is_given_beside_the_inventory_of_before() -> None:
     assert found["next"].endswith("-i '/a b/hosts.yml' -i /x/hosts.yml")
     assert (found["result"], found["counts"]) == ("changed", "2 hosts in 1 class, 1 host not read")
     assert after("discover", result, "discover", check=True)["result"] == "pending"
-    planned = after("discover", {**result, "machine": "dgx-h100"}, "discover")
-    assert "rdma.fabric.preflight" in planned["next"]
+    given = ("rdma_fabric_discover_machine=dgx-h100 rdma_fabric_discover_hosts=32", "rdma_fabric_set=a")
+    planned = after("discover", {**result, "machine": "dgx-h100"}, "discover", extra=given)
+    assert planned["next"].endswith("rdma.fabric.preflight -e rdma_fabric_set=a -i /x/hosts.yml")
     listed = after(
         "discover", {**result, "changed": False, "classes": [], "files": [], "recap": ["a", "b"]}, "discover"
     )
