@@ -122,6 +122,9 @@ def test_all_violations_are_reported_at_once_with_their_place() -> None:
         ("num_of_vfs", "vfs"),
         ("currentName", "current_name"),
         ("mac_address", "mac"),
+        ("vf", "vfs"),
+        ("numVfs", "vfs"),
+        ("eSwitchMode", "eswitch_mode"),
         ("rdma_device_name", "rdma_name"),
     ],
 )

@@ -123,22 +123,23 @@ def own_place(key: str, level: str, found: Found) -> str:
 def near_name(name: str, known: Iterable[str]) -> str:
     """Return the hint for an unknown name: the nearest known one, or all of them.
 
-    Names with the same words are nearer than those with similar letters: ``mac_address`` means ``mac``.
+    Names with the same words are nearer than those with similar letters: ``mac_address`` means ``mac``, ``numVfs``
+    ``vfs``.
     """
     names = list(known)
     words = _words(name)
     same = [other for other in names if words <= _words(other) or _words(other) <= words]
-    near = [max(same, key=lambda other: len(words & _words(other)))] if same else []
+    near = [max(same, key=lambda other: (len(words & _words(other)), -len(_words(other))))] if same else []
     if not near:
         # Only needed for a misspelt key; on a host each import costs time.
         import difflib
 
-        near = difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
+        near = difflib.get_close_matches(_plain(name), names, n=1, cutoff=_NEAR)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 
 
 def _words(name: str) -> set[str]:
-    return set(_plain(name).split("_"))
+    return {word.rstrip("s") for word in _plain(re.sub("(?<=[a-z])(?=[A-Z])", "_", name)).split("_")}
 
 
 def _plain(name: str) -> str:
