@@ -63,7 +63,7 @@ def shipped(release: Release) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_shipped_definitions_have_the_fields_of_their_release(release: str) -> None:
-    number = controller_release(f"network-operator-v{release}")
+    number = controller_release(f"network-operator-v{release}", {})
     for kind, ours in shipped(number).items():
         more = DOCUMENTED.get(kind, set()) if number >= (26, 10) else set()
         assert (kind, ours ^ upstream(kind, release)) == (kind, more)

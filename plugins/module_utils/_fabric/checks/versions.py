@@ -14,7 +14,7 @@ from typing import Any, Mapping, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import LINK, needs_of
 
-from ..common.images import older_than, version_numbers
+from ..common.images import chosen_release, older_than, version_numbers
 from ..common.jsontext import Problem
 from .devplugin import selector_groups
 from .nv_ipam import exclusions_before_blocks, exclusions_over_parts
@@ -54,7 +54,7 @@ _WHEREABOUTS_NODE_SLICES = (0, 9, 0)
 _WHEREABOUTS_SLICES_BESIDE_OTHERS = (0, 9, 4)
 
 _RELEASE = re.compile(r"^network-operator-v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
-R26_4, R26_7, R26_10 = (26, 4), (26, 7), (26, 10)
+R26_7, R26_10 = (26, 7), (26, 10)
 Release = Tuple[int, int]
 """Year and month of a release of the vendor's operator."""
 # (kind or empty for both, field of the spec, nv-ipam's own first version, the vendor's first release with it).
@@ -176,21 +176,23 @@ def webhook_problems(version: str) -> list[Problem]:
     return [Problem("", f"is not known to nv-ipam {version}, which has no webhook", "use v0.1.1 or newer, or drop it")]
 
 
-def controller_release(version: str) -> Release:
+def controller_release(version: str, settings: Mapping[str, Any]) -> Release:
     """Return the vendor's release (year, month) of an image of NIC configuration or Spectrum-X.
 
-    The API and the rights of both grow. Only the vendor's tags say so; other versions are taken for 26.4.
+    The API and the rights of both grow. Only the vendor's tags say so; other versions are taken for the release that
+    ``settings`` choose.
     """
-    match = _RELEASE.match(version)
-    return (int(match[1]), int(match[2])) if match else R26_4
+    tags = (version, f"network-operator-v{chosen_release(settings)}")
+    return next((int(match[1]), int(match[2])) for match in map(_RELEASE.match, tags) if match)
 
 
-def controller_remarks(version: str) -> list[Problem]:
+def controller_remarks(version: str, settings: Mapping[str, Any]) -> list[Problem]:
     """Return what surprises about the version of an image of NIC configuration or Spectrum-X."""
     if _RELEASE.match(version):
         return []
-    problem = f"{version} says no release of the vendor's: definitions and rights are those of 26.4"
-    hint = "from 26.7 on the pods need more of both: name such an image by its tag, network-operator-v26.7.0"
+    taken = ".".join(map(str, controller_release(version, settings)))
+    problem = f"{version} says no release of the vendor's: definitions and rights are those of {taken}"
+    hint = "pods of another release need others: name such an image by its tag, or set rdma_fabric_operator_release"
     return [Problem("version", problem, hint)]
 
 

@@ -43,7 +43,7 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
         _remark_cards(deployed, cluster, cards, objects)
         for path in (f"{nic_configuration.SECTION}.operator", _DAEMON):
             _remark_release(deployed, cluster, path)
-        release = controller_release(_version(deployed, cluster, _DAEMON))
+        release = controller_release(_version(deployed, cluster, _DAEMON), deployed.settings)
         if release >= R26_10:
             _remark_bundle(objects)
         elif release >= R26_7:
@@ -55,7 +55,7 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
 
 def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:
     """Say of an image that names no release which one it is taken for."""
-    for remark in controller_remarks(_version(deployed, cluster, path)):
+    for remark in controller_remarks(_version(deployed, cluster, path), deployed.settings):
         cluster.at(path).at(remark.path).notice(remark.problem, remark.hint)
 
 

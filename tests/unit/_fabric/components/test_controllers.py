@@ -104,8 +104,7 @@ def images(version: str) -> Object:
         (images("network-operator-v26.4.1"), False),
         (images("network-operator-v26.1.2"), False),
         ({CARDS: IMAGES, FLOWS: {}}, True),
-        (images("v1.3.1"), False),
-        (images(f"sha256:{'a' * 64}"), False),
+        (images("v1.3.1"), True),
         (images("network-operator-v26.7.0-rc.2"), True),
         (images("network-operator-v26.7.0-rc.2-stig-fips-rhel"), True),
         (images("network-operator-v27.1.0"), True),
@@ -136,13 +135,19 @@ def test_the_newer_of_the_two_images_counts_for_what_both_share(newer: str) -> N
     assert "watch" in rights_on(found["ClusterRole", "nic-configuration-operator"], "", "configmaps")
 
 
-def test_an_image_that_names_no_release_is_taken_for_26_4_which_is_said() -> None:
+@pytest.mark.parametrize(("chosen", "taken"), [("26.4.1", "26.4"), ("26.10.0-beta.3", "26.10")])
+def test_an_image_that_names_no_release_is_taken_for_the_chosen_one_which_is_said(chosen: str, taken: str) -> None:
     digest = f"sha256:{'a' * 64}"
     policy = {CARDS: {**IMAGES, "configurationDaemon": {"version": digest}}, FLOWS: {"version": "v1.2.0"}}
-    notices = of_policy(policy).accepted().notices
+    notices = of_policy(policy, settings={"operator_release": chosen}).accepted().notices
     said = {each.path: each.problem for each in notices if "says no release" in each.problem}
     assert set(said) == {f"spec.{CARDS}.configurationDaemon.version", f"spec.{FLOWS}.version"}
-    assert said[f"spec.{FLOWS}.version"].startswith("v1.2.0 ")
+    assert (
+        said[f"spec.{FLOWS}.version"]
+        == f"v1.2.0 says no release of the vendor's: definitions and rights are those of {taken}"
+    )
+    flow = rendered(policy, operator_release=chosen)["ClusterRole", "spectrum-x-operator"]
+    assert bool(rights_on(flow, "nv-ipam.nvidia.com", "cidrpools")) is (taken != "26.4")
     for named in ({CARDS: IMAGES, FLOWS: {}}, images("network-operator-v26.7.0-rc.2")):
         assert not [each for each in of_policy(named).accepted().notices if "says no release" in each.problem]
 

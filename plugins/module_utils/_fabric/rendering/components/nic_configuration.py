@@ -111,7 +111,8 @@ def nic_configuration(rollout: Rollout) -> list[Object]:
         return []
     parts = ((COMPONENT, "operator"), (DAEMON, "configurationDaemon"))
     # Both share the kinds and the account, so the newer of them counts.
-    release = max(controller_release(rollout.version(each, section.get(part) or {})) for each, part in parts)
+    versions = [rollout.version(each, section.get(part) or {}) for each, part in parts]
+    release = max(controller_release(version, rollout.settings) for version in versions)
     return [
         *crds_controllers.nic_configuration(release),
         *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(release)),

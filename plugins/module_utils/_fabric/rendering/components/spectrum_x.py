@@ -38,7 +38,7 @@ def spectrum_x(rollout: Rollout) -> list[Object]:
     section = rollout.section(SECTION)
     if section is None:
         return []
-    release = controller_release(rollout.version(COMPONENT, section))
+    release = controller_release(rollout.version(COMPONENT, section), rollout.settings)
     return [
         *crds_controllers.spectrum_x(release),
         *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(release)),
