@@ -29,7 +29,7 @@ from ..objects.projection import is_managed
 from ..objects.readiness import is_workload
 from .adoption import adopt_all, find_adoptable
 from .apply import apply_waves
-from .ownership import refuse_others
+from .ownership import refuse_others, unlabelled, use_definitions
 from .prune import is_kept_kind, remove, say_what_is_going
 from .record import record
 from .release import release_all
@@ -297,6 +297,9 @@ def _refuse_all(session: Session) -> None:
     _refuse_other_engine(session)
     if request.absent or request.released:
         return
+    session.strangers = unlabelled(session)
+    if not request.adopted:
+        use_definitions(session)
     _refuse(session)
     find_adoptable(session) if request.adopted else refuse_others(session)
 
@@ -328,7 +331,7 @@ def _refuse(session: Session) -> None:
         hint = "spread the objects over several sets; nothing was changed"
         session.result.failures.append((None, ApiFault(Fault.INVALID, problem, hint=hint)))
     for item in session.items:
-        live = session.snapshot.find(item.key)
+        live = session.find(item.key)
         if live is None:
             continue
         metadata = live["metadata"]
@@ -409,6 +412,8 @@ def _finished(session: Session) -> BatchResult:
     result.requests = {verb: session.connection.sent[verb] for verb in ("list", "patch", "get", "delete")}
     if session.lease is not None:
         result.requests["lease"] = session.lease.requests
+    for key, owner in session.used.items():
+        session.tell(f"used as it is, of {owner}", key)
     result.notices += [f"{what}: {names_of(keys)}" for what, keys in session.told.items()]
     for reason, keys in session.unvalidated.items():
         result.notices.append(f"not validated by the server: {names_of(keys)}: {reason}")

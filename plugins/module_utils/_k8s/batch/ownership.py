@@ -4,19 +4,25 @@
 """Whose is a live object?
 
 What a controller, a chart or a GitOps tool manages is neither changed nor deleted here: it would change it back, or
-lose what it needs.
+lose what it needs. Only a definition of a kind is used with others, whoever brought it.
 """
 
 from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ..api.errors import ApiFault, Fault
+from ..api.kinds import CRD_GROUP, CRD_KIND
 from ..api.snapshot import get_object, list_objects
-from ..objects.objects import MANAGED_BY, MANAGER, Item, Json, Key
+from ..objects.definitions import lacking
+from ..objects.duplicates import leaving_out
+from ..objects.field_owners import owners_of
+from ..objects.objects import MANAGED_BY, MANAGER, SET_LABEL, Item, Json, Key
 from ..objects.operators import NETWORK, STATE_LABEL, is_custom_resource, is_of_operator, without_operator
-from ..objects.projection import is_ours
-from .session import Session
+from ..objects.projection import applied_fields, is_ours
+from .session import MOST_NAMED, UNCHANGED, Change, Session
 
 # Labels and annotations that a tool puts on each object it manages, and the tool.
 _MARKS = {
@@ -86,10 +92,55 @@ def refuse_others(session: Session) -> None:
             session.result.failures.append((item.key, fault))
 
 
+def use_definitions(session: Session) -> None:
+    """Leave each definition that others brought as it is where it serves what is desired, as no part of the set.
+
+    One that does not is replaced where nobody manages it and no object would lose anything, else the run is refused.
+    """
+    for item in session.items if session.request.set_name else []:
+        live = session.find(item.key) if (item.key.group, item.key.kind) == (CRD_GROUP, CRD_KIND) else None
+        if live is None or live["metadata"].get("deletionTimestamp") or is_of_operator(live):
+            continue
+        manager = other_owner(live, item.body)
+        if not manager and _is_of_set(live, session.request.set_name):
+            continue
+        owner = manager or _brought_by(live, session.request.set_name)
+        lacks, lost = lacking(item.body, live), lacking(live, item.body)
+        if not lacks:
+            session.used[item.key.identity] = owner
+            session.result.changes.append(Change(item.key, item.wave, UNCHANGED, live, live))
+        elif manager or lost:
+            message = f"{item.key} of {owner} lacks {named(lacks, MOST_NAMED)}"
+            if lost:
+                message += f"; by the one of this run, objects would lose {named(lost, MOST_NAMED)}"
+            hint = f"{leaving_out(item.body)}, or update the definition where it comes from"
+            session.result.failures.append((item.key, ApiFault(Fault.CONFLICT, message, hint=hint)))
+    failed = {key.identity for key, _fault in session.result.failures if key is not None}
+    session.items = [item for item in session.items if item.key.identity not in {*session.used, *failed}]
+    session.recorded = [key for key in session.recorded if key.identity not in session.used]
+
+
+def _is_of_set(live: Json, set_name: str) -> bool:
+    """Tell whether a definition is as a run of the set made it: nobody has replaced it since."""
+    fields = (applied_fields(live, str(live.get("apiVersion"))) or {}).get("f:spec")
+    return isinstance(fields, dict) and "f:versions" in fields and _label_of(live) in ("", set_name)
+
+
+def _label_of(live: Json) -> str:
+    return str((live["metadata"].get("labels") or {}).get(SET_LABEL) or "")
+
+
+def _brought_by(live: Json, set_name: str) -> str:
+    """Return who a definition is of that nobody marks as managed."""
+    if _label_of(live) not in ("", set_name):
+        return f"the set {_label_of(live)!r}"
+    managers = {owner.manager: None for owner in owners_of(live, ["spec", "versions"])}
+    return f"others ({', '.join(managers)})" if managers else "others"
+
+
 def objects_of_others(session: Session) -> list[tuple[Item, Json, str]]:
     """Return each desired object that somebody else manages, as it is, and who that is."""
-    strangers = _unlabelled(session)
-    live = [(item, session.snapshot.find(item.key) or strangers.get(item.key)) for item in session.items]
+    live = [(item, session.find(item.key)) for item in session.items]
     owned = [(item, body, other_owner(body, item.body)) for item, body in live if body is not None]
     return [each for each in owned if each[2]]
 
@@ -99,7 +150,7 @@ def is_adoptable(live: Json, desired: Json) -> bool:
     return is_of_operator(live) and not other_owner(without_operator(live), desired)
 
 
-def _unlabelled(session: Session) -> dict[Key, Json]:
+def unlabelled(session: Session) -> dict[Key, Json]:
     """Return the desired objects that exist without a set's label; nothing is asked where none is missing."""
     if not session.request.set_name:
         return {}

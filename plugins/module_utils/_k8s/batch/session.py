@@ -195,6 +195,12 @@ class Session:
     new_namespaces: set[str] = field(default_factory=set)
     last_progress: float = 0.0
     proven: dict[Key, tuple[Json, Json, bool]] = field(default_factory=dict)
+    strangers: dict[Key, Json] = field(default_factory=dict)
+    used: dict[Key, str] = field(default_factory=dict)
+
+    def find(self, key: Key) -> Json | None:
+        """Return the live object as last read, with the label of a set or without; None where there is none."""
+        return self.snapshot.find(key) or self.strangers.get(key)
 
     def tell(self, what: str, key: Key) -> None:
         """Note something of an object."""

@@ -24,12 +24,16 @@ _OF_TOPOLOGY = "nfd-topology-updater"
 
 @dataclass(frozen=True)
 class _Program:
-    """What a component is called, what its image has in the last part of its name, and what two of them come to."""
+    """What a component is called, what its image has in the last part of its name, and what two of them come to.
+
+    ``step`` leaves it out, ``step_of_kinds`` its definitions where others ask for them, too.
+    """
 
     name: str
     image: str
     clash: str
     step: str
+    step_of_kinds: str = ""
 
 
 _PROGRAMS = {
@@ -44,6 +48,7 @@ _PROGRAMS = {
         "multus-cni",
         "both would write the CNI configuration of nodes",
         "leave secondaryNetwork.multus out",
+        "leave all networks out",
     ),
     "whereabouts": _Program("whereabouts", "whereabouts", _FILES, "leave secondaryNetwork.ipamPlugin out"),
     "nv-ipam": _Program("nv-ipam", "nvidia-k8s-ipam", _FILES, "leave nvIpam out"),
@@ -64,6 +69,13 @@ _PROGRAMS = {
 
 Distributions put a word of theirs around the name of an image: ``hardened-multus-cni``, ``ose-node-feature-discovery``.
 """
+
+
+def leaving_out(definition: Mapping[str, Any]) -> str:
+    """Return how a desired definition is left out of a run."""
+    component = str(_labels(definition).get(_COMPONENT, ""))
+    program = _PROGRAMS.get(component)
+    return program.step_of_kinds or program.step if program else f"leave {component or 'what needs it'} out here"
 
 
 def names_of_duplicates(objects: Iterable[Mapping[str, Any]]) -> list[str]:
