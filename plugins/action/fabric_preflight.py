@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
     policies_of,
     wants_container,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live_networks import assigned_twice
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.node_policies import may_meet, meetings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_live import (
     absent_nodes,
@@ -272,6 +273,7 @@ class ActionModule(ChartAction):
                 besides += self._of_nodes(connection, arguments["spec"], waves, problems)
                 besides += users_of_lost(connection, found[0].changes)
                 besides += moved_parts(_configured(found[0].changes))
+                besides += assigned_twice((change.before, change.after) for change in found[0].changes)
                 dropped = [str(change.key) for change in found[0].changes if change.action == DELETED]
                 problems += [why_nothing_is_deleted(dropped)] if dropped and self._is_partial else []
             if waves and removal is not None and removal.cluster:

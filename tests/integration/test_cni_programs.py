@@ -316,6 +316,7 @@ IGNORED: dict[str, tuple[Json, list[str]]] = {
         {"ipRanges": [{"range": "10.26.0.0/24"}, {"range": "10.26.0.128/25"}]},
         ["10.26.0.1/24", "10.26.0.129/25"],
     ),
+    "a gateway within": ({"range": "10.27.0.0/28", "gateway": "10.27.0.1"}, ["10.27.0.1/28"]),
 }
 
 

@@ -247,6 +247,58 @@ def test_ranges_of_one_network_that_overlap_are_told(fields: dict[str, Any], pat
     assert [remark.path for remark in ipam_remarks(ipam)] == [path]
 
 
+@pytest.mark.parametrize(
+    ("ipam", "told"),
+    [
+        # k8snetworkplumbingwg/whereabouts#601 and #107: one without and one with the gateway among what is excluded.
+        ({"type": "whereabouts", "range": "192.168.200.0/24", "gateway": "192.168.200.1"}, "ipam.gateway"),
+        (
+            {
+                "type": "whereabouts",
+                "range": "192.168.0.0/24",
+                "exclude": ["192.168.0.1/32", "192.168.0.2/32"],
+                "gateway": "192.168.0.1",
+            },
+            "",
+        ),
+        ({"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.2", "gateway": "10.0.0.1"}, ""),
+        ({"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "10.0.1.1"}, ""),
+        (
+            {"type": "whereabouts", "range": "10.0.0.0/24", "routes": [{"dst": "0.0.0.0/0", "gw": "10.0.0.254"}]},
+            "ipam.routes[0].gw",
+        ),
+        (
+            {
+                "type": "whereabouts",
+                "range": "10.0.0.0/24",
+                "gateway": "10.0.0.1",
+                "routes": [{"dst": "10.0.0.0/8", "gw": "10.0.0.1"}],
+            },
+            "ipam.gateway",
+        ),
+        ({"type": "whereabouts", "range": "fd00::/64", "gateway": "fd00::1"}, "ipam.gateway"),
+        ({"type": "static", "addresses": [{"address": "10.0.0.1/24", "gateway": "10.0.0.1"}]}, "ipam.addresses[0]"),
+        ({"type": "host-local", "subnet": "10.0.0.0/24", "gateway": "10.0.0.7"}, ""),
+        ({"type": "host-local", "subnet": "10.0.0.0/24", "routes": [{"dst": "0.0.0.0/0", "gw": "10.0.0.1"}]}, ""),
+        (
+            {"type": "host-local", "subnet": "10.0.0.0/24", "routes": [{"dst": "0.0.0.0/0", "gw": "10.0.0.9"}]},
+            "ipam.routes[0].gw",
+        ),
+    ],
+)
+def test_a_gateway_that_is_assigned_to_a_pod_is_told_with_what_keeps_it_back(ipam: dict[str, Any], told: str) -> None:
+    assert check_ipam(ipam) == []
+    found = [each for each in ipam_remarks(ipam) if "is a gateway" in each.problem]
+    assert [each.path.startswith(told) for each in found] == ([True] if told else [])
+    if told == "ipam.gateway" and ipam["range"].startswith("192.168.200"):
+        assert found[0].hint == 'add it to exclude: ["192.168.200.1/32"]'
+
+
+def test_an_address_given_by_hand_within_the_own_range_is_told() -> None:
+    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "addresses": [{"address": "10.0.0.5/24"}]}
+    assert [each.path for each in ipam_remarks(ipam)] == ["ipam.addresses[0].address"]
+
+
 def test_a_claim_is_what_the_plugin_may_hand_out() -> None:
     ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "10.0.0.9", "exclude": ["10.0.0.4/31"]}
     base = 10 << 24

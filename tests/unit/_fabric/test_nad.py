@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nad import (
     Attachment,
+    asked_addresses,
     attachment_remarks,
     check_attachment,
     check_between,
@@ -372,6 +373,42 @@ def rail(range_: str, master: str = "rail0", **ipam: Any) -> dict[str, Any]:
 )
 def test_ranges_of_two_attachments_on_one_wire(one: dict[str, Any], two: dict[str, Any], clash: bool) -> None:
     assert [where for where, _path in between(one, two)] == (["net1"] if clash else [])
+
+
+STATIC: dict[str, Any] = {"type": "macvlan", "master": "rail0", "ipam": {"type": "static"}}
+BY_HAND = {**STATIC, "ipam": {"type": "static", "addresses": [{"address": "10.0.0.5/16"}]}}
+
+
+@pytest.mark.parametrize(
+    ("one", "clash"),
+    [
+        (rail("10.0.0.0/24"), True),
+        (rail("10.0.0.0/24", exclude=["10.0.0.5/32"]), False),
+        (rail("10.0.0.0/24", "rail1"), False),
+        (BY_HAND, False),
+    ],
+)
+def test_an_address_given_by_hand_is_in_no_range_of_its_wire(one: dict[str, Any], clash: bool) -> None:
+    assert [where for where, _path in between(one, BY_HAND)] == (["net1"] if clash else [])
+
+
+def test_an_address_that_a_pod_asks_for_is_in_no_range_of_its_wire() -> None:
+    """As in k8snetworkplumbingwg/multus-cni#1309: replicas with addresses of their own, and whereabouts beside them."""
+    text = json.dumps([{"name": "by-hand", "ips": ["10.0.0.7/24"]}, {"name": "rail", "namespace": "x"}])
+    pod = {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": text}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ml"}}
+    others = [{**job, "spec": {"template": each}} for each in (None, {}, {"metadata": {"annotations": {"x": "y"}}})]
+    asked = asked_addresses([{**job, "spec": {"template": pod}}, *others])
+    assert asked == {"ml/by-hand": [("Job j", "10.0.0.7/24")]}
+    items = [
+        Attachment("rail", "rail", json.dumps(rail("10.0.0.0/24")), {}, "x/rail"),
+        Attachment("by-hand", "by-hand", json.dumps(STATIC), {}, "ml/by-hand"),
+    ]
+    ((where, problem),) = check_between(items, {}, asked)
+    assert (where, problem.path) == ("by-hand", "ipam, of Job j")
+    assert problem.problem == "10.0.0.7 overlaps another range of the same network"
+    # whereabouts gives a pod none that it asks for, so it is nobody's.
+    assert check_between([items[0]._replace(key="ml/by-hand")], {}, asked) == []
 
 
 def test_device_networks_share_the_wire_of_their_resource() -> None:

@@ -66,6 +66,12 @@ _NV_IPAM_KEYS = ["type", "poolName", "confDir", "logFile", "logLevel", *_OF_DAEM
 POOL_TYPES = ("ippool", "cidrpool")
 """What ``poolType`` of nv-ipam may name, in any case."""
 
+_KEEPING_BACK = {
+    "whereabouts": 'add it to exclude: ["{}"]',
+    "host-local": "keep rangeStart and rangeEnd to one side of {}",
+    "static": "another address than {}",
+}
+"""How a plugin that assigns a gateway is told not to."""
 _LOG_LEVELS = ("debug", "verbose", "error", "panic")
 _TYPES = ("whereabouts", "host-local", "static", "nv-ipam", "dhcp")
 
@@ -74,7 +80,7 @@ class Claim(NamedTuple):
     """The addresses that one entry of a configuration may assign.
 
     ``intervals`` are inclusive, as integers of the family ``version`` (4 or 6). Claims of one ``pool`` are kept apart
-    from each other by the plugin itself.
+    from each other by the plugin itself. ``memory`` is where it remembers what is assigned, if that is not the pool.
     """
 
     path: str
@@ -82,6 +88,7 @@ class Claim(NamedTuple):
     version: int
     intervals: tuple[Interval, ...]
     pool: str
+    memory: str = ""
 
 
 def check_ipam(ipam: Any, path: str = "ipam") -> list[Problem]:
@@ -115,7 +122,8 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
             hint = f"one of {', '.join(_LOG_LEVELS)}"
             found.append(Problem(f"{path}.log_level", f"{level!r} is unknown: nothing would be logged", hint))
         held = [_whereabouts_claim(where, entry, "", [], found) for where, entry in _whereabouts_ranges(ipam, path)]
-        found += conflicts([claim for claim in held if claim])
+        found += conflicts([*(claim for claim in held if claim), *fixed_claims(ipam, path)])
+    found += _assigned_gateways(ipam, path)
     if ipam.get("type") == "static" and not ipam.get("addresses"):
         hint = "set ipam.addresses, or have each pod ask for its own (ips in its annotation)"
         found.append(Problem(path, "names no address: a pod that asks for none does not start", hint))
@@ -133,9 +141,12 @@ def claims(ipam: Any, network: str, path: str = "ipam") -> list[Claim]:
     kind = ipam.get("type") if isinstance(ipam, dict) else None
     if kind == "whereabouts":
         found = []
+        name = str(ipam.get("network_name", ""))
+        # Names of reservations (NormalizeIP of pkg/storage/kubernetes); without them each range has its own memory.
+        memory = f"whereabouts:{name}" if ipam.get("enable_overlapping_ranges", True) else ""
         for where, entry in _whereabouts_ranges(ipam, path):
-            claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), [], [])
-            found += [claim] if claim else []
+            claim = _whereabouts_claim(where, entry, name, [], [])
+            found += [claim._replace(memory=memory)] if claim else []
         return found
     if kind == "host-local":
         return [claim for _set, claim in _host_local_claims(ipam, network, path, [])]
@@ -149,21 +160,49 @@ def fixed_claims(ipam: Any, path: str = "ipam") -> list[Claim]:
     found = []
     for index, entry in enumerate(ipam.get("addresses") or []):
         address = ipaddress.ip_interface(entry["address"]).ip
-        where = f"{path}.addresses[{index}].address"
-        found.append(Claim(where, str(address), address.version, ((int(address), int(address)),), where))
+        found.append(fixed_claim(address, f"{path}.addresses[{index}].address"))
     return found
 
 
-def gateways_kept_back(ipam: Any) -> set[int]:
-    """Return the gateways, as integers, that an ``ipam`` object that passed its check names and assigns to nobody.
+def fixed_claim(address: Address, where: str) -> Claim:
+    """Return the claim of a single address that pods are given by hand; no plugin keeps those apart."""
+    return Claim(where, str(address), address.version, ((int(address), int(address)),), "by hand")
 
-    That is host-local's (``allocator.Get``): whereabouts assigns its gateway unless it is excluded.
+
+def gateways_kept_back(ipam: Any) -> set[int]:
+    """Return the gateways, as integers, that an ``ipam`` object that passed its check assigns to nobody.
+
+    That are host-local's, the first address of each range that names none (``allocator.Get``, ``Canonicalize``):
+    whereabouts assigns its gateway unless it is excluded.
     """
     if not isinstance(ipam, dict) or ipam.get("type") != "host-local":
         return set()
-    entries = [ipam, *(entry for group in ipam.get("ranges") or [] for entry in group)]
-    found = [parse_address(entry.get("gateway"), "")[0] for entry in entries]
-    return {int(address) for address in found if address is not None}
+    found = set()
+    for entry in [ipam, *(entry for group in ipam.get("ranges") or [] for entry in group)]:
+        subnet = parse_network(entry.get("subnet"), "")[0]
+        if subnet is not None:
+            found.add(_lone_address(entry.get("gateway"), "", [], int(subnet.network_address) + 1))
+    return found
+
+
+def _assigned_gateways(ipam: dict[str, Any], path: str) -> list[Problem]:
+    """Return a problem for each gateway that a pod is given as well, its own network's or one of a route."""
+    if ipam.get("type") not in _KEEPING_BACK or ipam.get(node_slices.SIZE):
+        # With slices, the check has refused one that a pod would get.
+        return []
+    kept, held = gateways_kept_back(ipam), [*claims(ipam, "", path), *fixed_claims(ipam, path)]
+    named = [(f"{path}.gateway", ipam.get("gateway"))]
+    for key, field in (("addresses", "gateway"), ("routes", "gw")):
+        named += [(f"{path}.{key}[{index}].{field}", each.get(field)) for index, each in enumerate(ipam.get(key) or [])]
+    found: dict[Address, Problem] = {}
+    for where, text in named:
+        address = parse_address(text, where)[0]
+        if address is None or int(address) in kept or address in found:
+            continue
+        if any(shared_addresses(fixed_claim(address, where), claim) for claim in held):
+            problem = f"{address} is a gateway, and {ipam['type']} assigns it to a pod: the others lose their way out"
+            found[address] = Problem(where, problem, _KEEPING_BACK[ipam["type"]].format(ipaddress.ip_network(address)))
+    return list(found.values())
 
 
 def conflicts(held: Sequence[Claim]) -> list[Problem]:

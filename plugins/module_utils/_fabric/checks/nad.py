@@ -12,13 +12,24 @@ Blanks inside ``ipam`` strings are kept. Attachments of the SR-IOV operator's ki
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ..common.jsontext import Problem, compact, kind_of, parse_json
 from ..common.objects import Object, build
+from ..common.pods import NETWORKS, pod_templates
 from . import node_slices, nv_ipam, sriov_networks, virtual_functions
 from .cni import CNI_VERSION, RESOURCE_NAME, check_configuration, configuration_remarks, plugins_of, wire_of
-from .ipam import Claim, claims, conflict, earlier_sharing, ignored_by_nv_ipam, uses_node_slices
+from .ipam import (
+    Claim,
+    claims,
+    conflict,
+    earlier_sharing,
+    fixed_claim,
+    fixed_claims,
+    ignored_by_nv_ipam,
+    parse_address,
+    uses_node_slices,
+)
 from .nv_ipam import PoolKey
 
 API_VERSION = "k8s.cni.cncf.io/v1"
@@ -30,12 +41,16 @@ _RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
 
 
 class Attachment(NamedTuple):
-    """One attachment as the checks between networks see it: its name for people, its CNI name, text and annotations."""
+    """One attachment as the checks between networks see it: its name for people, its CNI name, text and annotations.
+
+    ``key`` is its ``namespace/name``, by which pods ask for it.
+    """
 
     where: str
     name: str
     config: str
     annotations: dict[str, str]
+    key: str = ""
 
 
 def network_attachment(network: Object) -> Object:
@@ -126,29 +141,66 @@ def attachment_remarks(config: str, annotations: dict[str, str] | None = None) -
 
 
 def check_between(
-    attachments: Sequence[Attachment], pools: Mapping[PoolKey, Claim] | None = None
+    attachments: Sequence[Attachment],
+    pools: Mapping[PoolKey, Claim] | None = None,
+    asked: Mapping[str, Sequence[tuple[str, str]]] | None = None,
 ) -> list[tuple[str, Problem]]:
     """Return (where, problem) for each address range that collides with one of another attachment on the same wire.
 
     Attachments share a wire when they share their parent interface or device resource and VLAN. The same range under
     the same ``network_name`` is one pool to whereabouts, which keeps its addresses apart: that is right. ``pools`` are
-    those of nv-ipam that are known.
+    those of nv-ipam that are known. Addresses that are given by hand collide with ranges, which do not know of them:
+    ``asked`` are those of pods, (pod, address) by the ``namespace/name`` of the network.
     """
     wires: dict[tuple[str, ...], list[Claim]] = {}
     for attachment in attachments:
-        value, problems = parse_json(attachment.config or "{}")
-        if problems or not isinstance(value, dict) or check_configuration(value):
-            continue
-        name = str(value.get("name") or attachment.name)
-        for path, plugin in plugins_of(value):
-            if not plugin.get("ipam"):
-                continue
-            wire = wire_of(plugin, attachment.annotations)
-            where = f"{path}ipam"
-            held = claims(plugin["ipam"], name, where) + nv_ipam.claims(plugin["ipam"], name, where, pools or {})
-            for claim in held:
-                wires.setdefault(wire, []).append(claim._replace(path=f"{attachment.where}\0{claim.path}"))
+        for wire, held in claims_by_wire(attachment, pools or {}, (asked or {}).get(attachment.key, ())):
+            wires.setdefault(wire, []).extend(
+                claim._replace(path=f"{attachment.where}\0{claim.path}") for claim in held
+            )
     return [found for held in wires.values() for found in _between(held)]
+
+
+def claims_by_wire(
+    attachment: Attachment, pools: Mapping[PoolKey, Claim], asked: Sequence[tuple[str, str]] = ()
+) -> Iterator[tuple[tuple[str, ...], list[Claim]]]:
+    """Yield each wire of an attachment with the addresses that are assigned there; none of an invalid one."""
+    value, problems = parse_json(attachment.config or "{}")
+    if problems or not isinstance(value, dict) or check_configuration(value):
+        return
+    name = str(value.get("name") or attachment.name)
+    for path, plugin in plugins_of(value):
+        given, where = plugin.get("ipam"), f"{path}ipam"
+        if given:
+            held = [
+                *claims(given, name, where),
+                *nv_ipam.claims(given, name, where, pools),
+                *fixed_claims(given, where),
+            ]
+            # Of the IPAM programs that leave addresses to pods, the others keep them apart from their own.
+            pods = asked if given.get("type") == "static" else ()
+            found = ((pod, parse_address(address.partition("/")[0], where)[0]) for pod, address in pods)
+            held += [fixed_claim(address, f"{where}, of {pod}") for pod, address in found if address is not None]
+            yield wire_of(plugin, attachment.annotations), held
+
+
+def asked_addresses(objects: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[str, str]]]:
+    """Return which addresses pods ask Multus for, (object, address) by the ``namespace/name`` of the network."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for body in objects:
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        for _path, template in pod_templates(body):
+            about = template.get("metadata") if isinstance(template, Mapping) else None
+            annotations = about.get("annotations") if isinstance(about, Mapping) else None
+            text = annotations.get(NETWORKS) if isinstance(annotations, Mapping) else None
+            value, problems = parse_json(text) if isinstance(text, str) else (None, [])
+            for each in value if isinstance(value, list) and not problems else []:
+                ips = each.get("ips") if isinstance(each, Mapping) else None
+                network = f"{each.get('namespace') or namespace}/{each.get('name')}" if ips else ""
+                for address in ips if isinstance(ips, list) else []:
+                    found.setdefault(network, []).append((f"{body['kind']} {metadata['name']}", str(address)))
+    return found
 
 
 def programs_of(config: str) -> list[tuple[str, str]]:

@@ -13,6 +13,9 @@ from typing import Any, Iterator, Mapping, Tuple, Union
 
 Path = Tuple[Union[str, int], ...]
 
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""The annotation by which a pod asks Multus for networks."""
+
 _OF_KUBERNETES = ("", "apps", "batch")
 _TEMPLATE = ("spec", "template")
 _OWN_TEMPLATES: Mapping[str, tuple[str, ...]] = {

@@ -17,13 +17,12 @@ from typing import Any, Iterator, Mapping, Sequence
 from ..common.findings import Place, described, shown
 from ..common.jsontext import nearest
 from ..common.names import label_key, label_value
-from ..common.pods import is_of_kubernetes, pod_templates
+from ..common.pods import NETWORKS, is_of_kubernetes, pod_templates
 from ..common.quantities import parse_quantity
 from ..common.schema import missing_blank
 from . import attachments
 from .resources import Resource
 
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
 # Annotations by which a pod asks Multus for networks, and where one without a namespace is looked for: in the pod's, or
 # for the network in the place of the cluster's in that of Multus (k8snetworkplumbingwg/multus-cni, pkg/k8sclient and
 # pkg/types/conf.go).

@@ -18,6 +18,7 @@ from ..common import names
 from ..common.images import mirrored
 from ..common.jsontext import Problem
 from ..common.objects import Object, build
+from ..common.pods import NETWORKS
 
 COMPONENT = "verify"
 RUN_LABEL = "rdma.fabric/run"
@@ -27,7 +28,6 @@ PAIRS_ANNOTATION = "rdma.fabric/pairs-of"
 CONTAINER = "rdma-test-ctr"
 IMAGE = "mellanox/rping-test"
 SCRATCH = "/rdma-fabric"
-_NETWORKS = "k8s.v1.cni.cncf.io/networks"
 # The taint of a cordoned node.
 _CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
 _GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -156,7 +156,7 @@ def test_pod(
         namespace=namespace,
         labels={RUN_LABEL: run},
         annotations={
-            _NETWORKS: network,
+            NETWORKS: network,
             NODE_ANNOTATION: node,
             **({PAIRS_ANNOTATION: pairs_of} if pairs_of else {}),
         },

@@ -106,7 +106,8 @@ def attachments_of(spec: Object) -> list[tuple[str, nad.Attachment]]:
 def _attachment(where: str, rendered: Object) -> nad.Attachment:
     metadata = rendered["metadata"]
     config = (rendered.get("spec") or {}).get("config", "")
-    return nad.Attachment(where, metadata["name"], config, metadata.get("annotations") or {})
+    key = f"{metadata['namespace']}/{metadata['name']}"
+    return nad.Attachment(where, metadata["name"], config, metadata.get("annotations") or {}, key)
 
 
 def _review_policy(found: list[Violation], kind: str, policy: Object, settings: Object) -> None:
@@ -233,7 +234,8 @@ def _review_attachments(found: list[Violation], spec: Object) -> None:
     pairs = attachments_of(spec)
     sources = {attachment.where: source for source, attachment in pairs}
     pools = claims_of(spec.get("pools") or [])
-    for where, problem in nad.check_between([attachment for _source, attachment in pairs], pools):
+    asked = nad.asked_addresses(spec.get("objects") or [])
+    for where, problem in nad.check_between([attachment for _source, attachment in pairs], pools, asked):
         _refuse(found, sources[where], f"{where} config", [problem])
     section = _section((spec.get("cluster_policy") or {}).get("spec") or {}, whereabouts.SECTION)
     version = ""
