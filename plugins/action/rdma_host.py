@@ -42,6 +42,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import explained
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.kept import kept_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
     options_of_role,
@@ -123,6 +124,7 @@ class ActionModule(HostAction):
             else:
                 result = self._answer_in_time(name, desired, arguments, task_vars)
                 check_result(name, result, keeps=output is not None)
+            result = explained(result, desired)
             result["reboot_due"] = self._reboot_due(result, arguments)
             boot = result.pop("boot_id", "")
             result["is_controller"] = bool(boot) and boot == boot_of_controller()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Concerns and keys of an interface are listed by their records alone."""
+"""Concerns, keys of an interface, and services of container runtimes and kubelets are listed by their records alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Iterator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import KUBELETS, RUNTIMES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import members
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of, planner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import parts
@@ -26,6 +27,10 @@ EXCEPTIONS = {
     "module_utils/_fabric/rendering/crds_controllers.py:name": "required fields of NVIDIA's CRD",
     "module_utils/_host/engine/context.py:driver": "the type of a section of a policy's request",
     "plugin_utils/_status/status.py:name": "a network in the result of a status",
+}
+# What starts containers, by the table of the services that do.
+OTHER_RUNTIMES = {
+    "module_utils/_fabric/checks/driver_container.py:containerd": "values of a field of NVIDIA's, CRI-O's among them",
 }
 
 
@@ -54,6 +59,29 @@ def test_no_other_list_of_them_exists() -> None:
     }
     none_of(sorted(found - {*EXCEPTIONS}))
     none_of(sorted({*EXCEPTIONS} - found))
+
+
+def services_in(source: str) -> Iterator[str]:
+    """Yield the first name of each list that has two or more services of the table, whatever else it has."""
+    known = {*RUNTIMES, *KUBELETS}
+    if not any(f'"{name}' in source for name in known):
+        return
+    for node in ast.walk(ast.parse(source)):
+        items = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", ())
+        texts = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        named = [text for text in texts if text.replace(".service", "") in known]
+        if len(named) > 1:
+            yield named[0]
+
+
+def test_no_other_list_of_runtimes_and_kubelets_exists() -> None:
+    found = {
+        f"{path.relative_to(PLUGINS)}:{first}"
+        for path in PLUGINS.rglob("*.py")
+        if path.name != "host_files.py"
+        for first in services_in(path.read_text(encoding="utf-8"))
+    }
+    assert found == {*OTHER_RUNTIMES}
 
 
 def test_each_key_has_a_reader_and_a_concern() -> None:

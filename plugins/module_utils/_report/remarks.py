@@ -135,7 +135,8 @@ KINDS: dict[str, dict[str, str]] = {
         "severity": ATTENTION,
         "title": "An RDMA device has a zero GUID",
         "meaning": "A VF has no node GUID until one is set; RDMA connections over it fail.",
-        "next": "Set node and port GUID of the VF (its host does so for a guest), then bind the driver again.",
+        "next": "Set vf_settings: {mac: deterministic} in the entry of its port (rdma_fabric_interfaces), or "
+        "vf_guids: deterministic on InfiniBand. In a guest its host does so.",
     },
     "functions_down": {
         "severity": NOTE,

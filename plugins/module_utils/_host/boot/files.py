@@ -20,10 +20,12 @@ from ..facts.managers.owner import WICKED
 from ..machine.host_files import (
     BOOT_SPEC_FILE,
     GUARD_FILE,
+    KUBELETS,
     NETPLAN_FILE,
     PROGRAM_DIRECTORY,
     PYTHON_OPTIONS,
     REVERTING_FILE,
+    RUNTIMES,
     STAGED_FILE,
     UNIT_FILE,
     marked,
@@ -61,10 +63,7 @@ _BEFORE = (
     "NetworkManager.service",
     "networking.service",
     "wicked.service",
-    "containerd.service",
-    "docker.service",
-    "crio.service",
-    "kubelet.service",
+    *(f"{name}.service" for name in dict.fromkeys((*RUNTIMES, *KUBELETS))),
     "shutdown.target",
 )
 _RATE: Final = "max_tx_rate"

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import Mapping
+from typing import Iterable, Mapping
 
-from ..machine.host_files import UNIT_DIRECTORIES
+from ..machine.host_files import KUBELETS, RUNTIMES, UNIT_DIRECTORIES
 from ..machine.probe import Probe, parse_int
 from ..spec.host import HostSpec
 from ..spec.memory import PAGE_SIZES
@@ -22,16 +22,6 @@ LARGEST = ("1Gi", "16Gi")
 LIMITS = {"memlock": "MEMLOCK", "nofile": "NOFILE"}
 """Limits by their names in limits.conf(5), with the names that systemd uses after ``Limit``."""
 INFINITY = "infinity"
-# Units that start containers, which inherit their limits.
-RUNTIMES = (
-    "containerd.service",
-    "crio.service",
-    "docker.service",
-    "k3s.service",
-    "k3s-agent.service",
-    "rke2-server.service",
-    "rke2-agent.service",
-)
 SHOW_DEFAULTS = ("systemctl", "show", "-p", "DefaultLimitMEMLOCK", "-p", "DefaultLimitNOFILE")
 SHOW_UNITS = ("systemctl", "show", "-p", "Id", "-p", "MainPID", "-p", "LimitMEMLOCK", "-p", "LimitNOFILE")
 NR_OPEN = "/proc/sys/fs/nr_open"
@@ -49,6 +39,7 @@ def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) ->
     """Return the ``sizes`` that the kernel supports, ``memory`` (KiB), and ``pages`` of each pool in the spec.
 
     ``pages`` has the key ``2Mi`` for the whole host and ``2Mi:1`` for NUMA node 1; None if it can't be read.
+    ``kubelets`` are units, which count pages when they start.
     """
     by_kib = {kib: size for size, kib in PAGE_SIZES.items()}
     found = (re.fullmatch(r"hugepages-(\d{1,9})kB", name) for name in probe.names(POOLS))
@@ -63,6 +54,7 @@ def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) ->
         "sizes": [by_kib[kib] for kib in kibs if kib in by_kib],
         "memory": int(total.group(1)) if total else None,
         "pages": pages,
+        "kubelets": _services(probe, KUBELETS),
     }
 
 
@@ -100,7 +92,7 @@ def read_limits(probe: Probe) -> ServiceLimits:
     number, ``infinity``, or None if unknown. Each unit has ``limits``, which apply at its next start, and ``running``,
     those of its process, None if it does not run.
     """
-    units = [unit for unit in RUNTIMES if any(probe.host.exists(f"{place}/{unit}") for place in UNIT_DIRECTORIES)]
+    units = _services(probe, RUNTIMES)
     running = probe.host.exists("/run/systemd/system")
     return {
         "systemd": running,
@@ -113,6 +105,11 @@ def read_limits(probe: Probe) -> ServiceLimits:
 def parse_defaults(text: str) -> Limits:
     """Parse the output of SHOW_DEFAULTS."""
     return _limits(_properties(text), "DefaultLimit")
+
+
+def _services(probe: Probe, names: Iterable[str]) -> list[str]:
+    units = [f"{name}.service" for name in names]
+    return [unit for unit in units if any(probe.host.exists(f"{place}/{unit}") for place in UNIT_DIRECTORIES)]
 
 
 def _units(probe: Probe, units: list[str], running: bool) -> dict[str, UnitLimits]:

@@ -41,12 +41,16 @@ class KernelArguments(Loader):
     cpu_vendor: str | None
 
 
-class Hugepages(TypedDict):
-    """Huge pages in the kernel (memory.py)."""
-
+class _Hugepages(TypedDict):
     sizes: list[str]
     memory: int | None
     pages: dict[str, int | None]
+
+
+class Hugepages(_Hugepages, total=False):
+    """Huge pages in the kernel, and the units that count them (memory.py)."""
+
+    kubelets: list[str]
 
 
 class UnitLimits(TypedDict):

@@ -26,6 +26,7 @@ import re
 from types import MappingProxyType
 from typing import Collection, Iterable, Iterator, NamedTuple, Sequence
 
+from ..machine.host_files import KUBELETS
 from ..machine.probe import GARBAGE, NET, Address, Probe, address_of, natural, objects, parse_int, parsed, printable
 from .netdev import Netdev, carriers_of, switched_carriers_of
 from .remote_storage import Storage, Way, parse_address
@@ -42,8 +43,7 @@ _FILES = (
     "/etc/rancher/k3s/config.yaml",
     "/etc/rancher/rke2/config.yaml",
 )
-_SERVICES = ("kubelet", "k3s", "k3s-agent", "rke2-server", "rke2-agent", "k0scontroller", "k0sworker")
-_UNITS = tuple(f"/etc/systemd/system/{service}.service" for service in _SERVICES)
+_UNITS = tuple(f"/etc/systemd/system/{service}.service" for service in KUBELETS)
 # Directories, with the suffix of the files that are read.
 _DIRECTORIES = (
     *((f"{unit}.d", ".conf") for unit in _UNITS),

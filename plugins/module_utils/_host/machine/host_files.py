@@ -19,6 +19,11 @@ from .access import Host, HostError
 MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes this file"
 # systemd's unit directories; the first that has a unit is used (systemd.unit(5)).
 UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+# Services of distributions of Kubernetes that are container runtime and kubelet in one.
+_BOTH = ("k3s", "k3s-agent", "rke2-server", "rke2-agent", "k0scontroller", "k0sworker")
+# Those that start containers, which inherit their limits, and those with a kubelet; snaps name theirs after themselves.
+RUNTIMES = ("containerd", "crio", "docker", "snap.microk8s.daemon-containerd", "snap.k8s.containerd", *_BOTH)
+KUBELETS = ("kubelet", "snap.microk8s.daemon-kubelite", "snap.k8s.kubelet", *_BOTH)
 # The default of all services that set no limit themselves.
 MANAGER_FILE = "/etc/systemd/system.conf.d/90-rdma-fabric.conf"
 UNIT = "rdma-fabric-host.service"

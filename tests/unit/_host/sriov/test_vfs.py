@@ -26,7 +26,6 @@ from ansible_collections.rdma.fabric.tests.unit._host.igb import (
     applied,
     booted,
     functions,
-    previewed,
     wish,
     with_functions,
 )
@@ -72,13 +71,6 @@ class TestNumber:
         kernel = with_functions(4)
         applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED))
         assert kernel.mutations == []
-
-    def test_that_a_device_plugin_has_to_be_started_anew_is_said_where_there_were_functions(self) -> None:
-        """It looks for functions when it starts (sriov-network-device-plugin, issue 276)."""
-        for kernel, told in ((booted(), False), (with_functions(4), True)):
-            steps = previewed(kernel, wish({"pci": PF, "vfs": 2}, **ALLOWED))["plan"]["steps"]
-            (detail,) = [step["detail"] for step in steps if step["id"] == f"vfs:{PF}"]
-            assert ("device plugin that runs here" in detail) is told
 
     def test_nothing_is_destroyed_without_consent(self) -> None:
         kernel = with_functions(4)

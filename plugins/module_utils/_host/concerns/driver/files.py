@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...engine.context import Context
-from ...machine.host_files import MARKER
+from ...machine.host_files import KUBELETS, MARKER
 from ...spec.driver import CONTAINER
 from . import packages
 from .needs import Case, DriverRequest, Unclear, case_of, needs_packages, request_of
@@ -36,7 +36,7 @@ def ordering_files(case: Case) -> dict[str, str]:
         return {} if case.request.returns else {LOAD_FILE: "".join(f"{line}\n" for line in lines)}
     files = {}
     if case.state["openibd"] or needs_packages(case):
-        files[ORDER_FILE] = f"# {MARKER}\n[Unit]\nBefore=kubelet.service\n"
+        files[ORDER_FILE] = f"# {MARKER}\n[Unit]\nBefore={' '.join(f'{name}.service' for name in KUBELETS)}\n"
     if case.family is not None and case.family.manager == "zypper":
         files[UNSUPPORTED_FILE] = f"# {MARKER}\nallow_unsupported_modules 1\n"
     return files

@@ -237,7 +237,4 @@ def _detail(context: Context, interface: Interface, wanted: int, now: int) -> st
         how = f"sets the e-switch to legacy mode, {how}"
     if wanted and interface.nic is not None and interface.nic["link_layer"] == "InfiniBand":
         how += "; InfiniBand VFs stay down until they have GUIDs and the subnet manager allows virtual ports"
-    if now:
-        # k8snetworkplumbingwg/sriov-network-device-plugin, issue 276.
-        how += "; an SR-IOV device plugin that runs here keeps offering the former ones until it is restarted"
     return how

@@ -11,10 +11,10 @@ from typing import Final, Mapping
 from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import RELOAD_UNITS, Operation, Work
 from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, key_of, make_step, removal_step
-from ...facts.memory import INFINITY, LIMITS, RUNTIMES, SHOW_DEFAULTS, parse_defaults
+from ...facts.memory import INFINITY, LIMITS, SHOW_DEFAULTS, parse_defaults
 from ...facts.settings_shapes import ServiceLimits
 from ...machine.access import Host
-from ...machine.host_files import MANAGER_FILE, marked
+from ...machine.host_files import MANAGER_FILE, RUNTIMES, marked
 from ...spec.memory import Limits
 
 CONCERN = "limits"
@@ -38,9 +38,9 @@ def plan(context: Context) -> ConcernPlan:
     changed = [step["target"] for step in steps if step["target"] not in (LOGIN_FILE, NOFILE)]
     if found(context)["systemd"] and (changed or (wanted and _stale(context))):
         steps.append(_reload(context))
-    ours = [LOGIN_FILE, MANAGER_FILE, *(unit_file(unit) for unit in RUNTIMES)]
+    ours = [LOGIN_FILE, MANAGER_FILE, *(unit_file(f"{name}.service") for name in RUNTIMES)]
     steps += [_removal(path) for path in ours if path in context.boot_files and path not in wanted]
-    return steps, [] if context.removing else _remarks(context)
+    return steps, []
 
 
 def _too_many_files(context: Context) -> list[Step]:
@@ -117,25 +117,6 @@ def _removal(path: str) -> Step:
         when=NOW_AND_BOOT,
         detail="services have their former limits from their next start on; nothing is restarted",
     )
-
-
-def _remarks(context: Context) -> list[str]:
-    """Return a notice for each container runtime that still runs with lower limits than those of the spec."""
-    remarks = []
-    for unit, state in found(context)["units"].items():
-        running = state["running"] or {}
-        lower = [
-            f"{key} {_spoken(key, running[key])}"
-            for key, value in wanted_limits(context).items()
-            if _is_lower(running.get(key), value)
-        ]
-        if lower:
-            remarks.append(f"{unit} runs with {', '.join(lower)} until it is started again: systemctl restart {unit}")
-    return remarks
-
-
-def _is_lower(now: int | str | None, wanted: int | str) -> bool:
-    return isinstance(now, int) and (isinstance(wanted, str) or now < wanted)
 
 
 def _spoken(key: str, value: int | str | None) -> str:

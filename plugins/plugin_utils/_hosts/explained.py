@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the plan of a host means beyond the host itself: said on the controller, as no step depends on it. Pure.
+
+What programs read once, when they start: containers inherit the limits of their runtime, the kubelet counts huge pages
+(kubernetes/kubernetes, issue 72307), the SR-IOV device plugin looks for VFs (sriov-network-device-plugin, issue 276),
+and a container has the device files that there were. mlx5 makes the GUID of a VF's RDMA device from the MAC address
+that the port sets, and RDMA-CM finds devices by it (sriov-network-operator, issue 267; rdma-core, pull request 1547).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Iterator, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VFIO
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
+
+Document = Mapping[str, Any]
+
+_ZERO = "0000:0000:0000:0000"
+# Modules that make a file in /dev/infiniband for programs.
+_DEVICE_FILES = ("ib_umad", "ib_uverbs", "rdma_ucm")
+
+
+def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of a host, with notices about what its plan means for the cluster."""
+    if not result.get("plan") or not result.get("facts"):
+        return result
+    plan = result["plan"]
+    steps = [step for step in plan["steps"] if step["status"] == "planned" and step["when"] != BOOT]
+    # Of a step that was executed its line is known, which says when it acts.
+    done = {each["id"] for each in result.get("executed") or () if f" [{BOOT}; " not in each["line"]}
+    ids = {*done, *(step["id"] for step in steps)}
+    document = {"desired": desired, "facts": result["facts"], "ids": ids, "steps": steps}
+    found = [notice for judge in _NOTICES for notice in judge(document)]
+    return {**result, "plan": {**plan, "notices": [*plan["notices"], *found]}} if found else result
+
+
+def _runtimes(document: Document) -> Iterator[str]:
+    """Yield a notice for each container runtime that runs with lower limits than those of the spec."""
+    limits, units = (
+        document["desired"].get("limits") or {},
+        (_settings(document).get("limits") or {}).get("units") or {},
+    )
+    for unit, state in units.items():
+        running = state["running"] or {}
+        lower = [
+            f"{key} {f'{running[key] >> 10} KiB' if key == 'memlock' else running[key]}"
+            for key, value in limits.items()
+            if value is not None and isinstance(running.get(key), int) and _is_less(key, running[key], value)
+        ]
+        if lower:
+            yield f"{unit} runs with {', '.join(lower)} until it is started again: {_restart(unit)}"
+
+
+def _is_less(key: str, now: int, wanted: int | str) -> bool:
+    return wanted == UNLIMITED or now < int(wanted) * (1024 if key == "memlock" else 1)
+
+
+def _kubelets(document: Document) -> Iterator[str]:
+    """Yield a notice for each kubelet of a host whose huge pages change while it runs."""
+    if any(each.startswith("hugepages:") and "/" not in each for each in document["ids"]):
+        for unit in (_settings(document).get("hugepages") or {}).get("kubelets") or ():
+            yield f"{unit} counts huge pages when it starts: pods are offered the former ones until {_restart(unit)}"
+
+
+def _device_files(document: Document) -> Iterator[str]:
+    """Yield a notice about modules whose device files running containers lack."""
+    names = [name for name in _DEVICE_FILES if f"modules:{name}" in document["ids"]]
+    if names:
+        yield f"pods that run have no device file of {', '.join(names)} yet: start those that need it again"
+
+
+def _device_plugins(document: Document) -> Iterator[str]:
+    """Yield a notice about VFs that an SR-IOV device plugin knows as they were."""
+    changed = [step["target"] for step in document["steps"] if step["id"].startswith("vfs:") and _count(step["from"])]
+    if changed:
+        yield (
+            f"an SR-IOV device plugin that runs here keeps offering the former VFs of {', '.join(changed)} until its "
+            "pod on the node is deleted"
+        )
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _without_guid(document: Document) -> Iterator[str]:
+    """Yield a notice about VFs of mlx5 on Ethernet that RDMA-CM does not find, whether they are there or made."""
+    guids = {each["pci"]: each["node_guid"] for each in document["facts"]["rdma"]}
+    for nic in document["facts"]["nics"]:
+        if nic["vendor"] != MELLANOX or nic["link_layer"] != "Ethernet" or not nic["rdma"] or nic["function"] != "pf":
+            continue
+        there = (nic["sriov"] or {}).get("vfs") or []
+        for entry in _entries_of(document, nic):
+            settings, wanted = entry.get("vf_settings") or {}, entry.get("vfs") or 0
+            lacking = wanted > len(there) or any(guids.get(vf, "") == _ZERO for vf in there)
+            if wanted and lacking and not settings.get("mac") and entry.get("vf_driver") != VFIO:
+                yield (
+                    f"{nic['address']}: VFs whose MAC address the port does not set have node GUID 0, and RDMA-CM does "
+                    "not find them (rping, ib_write_bw -R, NVMe and NFS over RDMA); next: vf_settings: {mac: "
+                    "deterministic} in its entry of rdma_fabric_interfaces"
+                )
+
+
+def _entries_of(document: Document, nic: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Return the entries of a port, by its address, name or MAC address."""
+    macs = {each["mac"] for each in document["facts"]["netdevs"] if each["pci"] == nic["address"]}
+    for entry in document["desired"].get("interfaces") or ():
+        selected = (entry.get("pci"), entry.get("current_name"), entry.get("name"), entry.get("mac"))
+        if {nic["address"], *nic["netdevs"], *macs}.intersection(filter(None, selected)):
+            yield entry
+
+
+def _settings(document: Document) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = document["facts"].get("settings") or {}
+    return found
+
+
+def _restart(unit: str) -> str:
+    return f"systemctl restart {unit}"
+
+
+_NOTICES: tuple[Callable[[Document], Iterable[str]], ...] = (
+    _runtimes,
+    _kubelets,
+    _device_files,
+    _device_plugins,
+    _without_guid,
+)

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller says of the plan of a host: programs that read once, and VFs that RDMA-CM does not find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import explained
+
+PCI, VF = "0000:18:00.0", "0000:18:00.2"
+UNLIMITED = {"memlock": "unlimited", "nofile": 1048576}
+
+
+def step(key: str, **more: Any) -> dict[str, Any]:
+    return {"id": key, "status": "planned", "when": "now", "target": PCI, "from": None, "detail": "", **more}
+
+
+def answer(*steps: dict[str, Any], executed: tuple[dict[str, str], ...] = (), **facts: Any) -> dict[str, Any]:
+    plan = {"steps": list(steps), "notices": ["of the host"]}
+    return {"facts": {"nics": [], "netdevs": [], "rdma": [], **facts}, "plan": plan, "executed": list(executed)}
+
+
+def said(result: dict[str, Any], **desired: Any) -> list[str]:
+    first, *notices = explained(result, desired)["plan"]["notices"]
+    assert first == "of the host"
+    return notices
+
+
+class TestStartedBefore:
+    def running(self, **limits: Any) -> dict[str, Any]:
+        unit = "snap.microk8s.daemon-containerd.service"
+        return answer(settings={"limits": {"units": {unit: {"limits": {}, "running": limits or None}}}})
+
+    def test_a_runtime_with_lower_limits_is_named(self) -> None:
+        (notice,) = said(self.running(memlock=8388608, nofile=524288), limits=UNLIMITED)
+        assert notice == (
+            "snap.microk8s.daemon-containerd.service runs with memlock 8192 KiB, nofile 524288 until it is started "
+            "again: systemctl restart snap.microk8s.daemon-containerd.service"
+        )
+
+    @pytest.mark.parametrize(
+        "now", [{"memlock": "infinity", "nofile": 1048576}, {"memlock": None, "nofile": 2097152}, {}]
+    )
+    def test_one_that_has_them_is_not(self, now: dict[str, Any]) -> None:
+        assert said(self.running(**now), limits=UNLIMITED) == []
+
+    def test_kibibytes_are_compared_with_bytes(self) -> None:
+        assert said(self.running(memlock=65536 * 1024), limits={"memlock": 65536, "nofile": None}) == []
+        assert len(said(self.running(memlock=65536), limits={"memlock": 65536, "nofile": None})) == 1
+
+    def test_a_kubelet_counts_pages_when_it_starts(self) -> None:
+        settings = {"hugepages": {"kubelets": ["k3s-agent.service"]}}
+        (notice,) = said(answer(step("hugepages:2Mi"), settings=settings))
+        assert notice.endswith("until systemctl restart k3s-agent.service")
+        executed = {"id": "hugepages:2Mi:1", "line": "planned: hugepages [now; interrupts nothing]"}
+        assert said(answer(executed=(executed,), settings=settings)) == [notice], "and so in the run that reserves them"
+        assert said(answer(step("hugepages:/etc/tmpfiles.d/x.conf"), settings=settings)) == []
+        assert said(answer(step("hugepages:2Mi"), settings={"hugepages": {"kubelets": []}})) == []
+
+    def test_running_containers_have_no_new_device_files(self) -> None:
+        (notice,) = said(answer(step("modules:rdma_ucm", when="now+boot"), step("modules:br_netfilter")))
+        assert "no device file of rdma_ucm yet" in notice
+        assert said(answer(step("modules:rdma_ucm", when="boot"))) == []
+        assert said(answer(executed=({"id": "modules:rdma_ucm", "line": "modules [boot; interrupts nothing]"},))) == []
+
+    def test_a_device_plugin_keeps_the_former_functions(self) -> None:
+        (notice,) = said(answer(step(f"vfs:{PCI}", **{"from": 4})))
+        assert "former VFs of 0000:18:00.0" in notice
+        assert said(answer(step(f"vfs:{PCI}", **{"from": 0}))) == []
+
+
+class TestFunctionsWithoutGuid:
+    def port(self, guid: str | None = None, **nic: Any) -> dict[str, Any]:
+        there = [] if guid is None else [VF]
+        port = {"address": PCI, "vendor": "15b3", "link_layer": "Ethernet", "rdma": ["mlx5_0"], "function": "pf"}
+        rdma = [] if guid is None else [{"pci": VF, "node_guid": guid}]
+        return answer(
+            nics=[{**port, "netdevs": ["rail0"], "sriov": {"vfs": there}, **nic}],
+            netdevs=[{"name": "rail0", "pci": PCI, "mac": "a0:88:c2:00:00:01"}],
+            rdma=rdma,
+        )
+
+    @pytest.mark.parametrize("entry", [{"pci": PCI}, {"current_name": "rail0"}, {"mac": "a0:88:c2:00:00:01"}])
+    @pytest.mark.parametrize("guid", [None, "0000:0000:0000:0000"])
+    def test_they_are_named_with_the_key_that_gives_them_one(self, guid: str | None, entry: dict[str, str]) -> None:
+        (notice,) = said(self.port(guid), interfaces=[{**entry, "vfs": 1}])
+        assert "node GUID 0" in notice
+        assert "vf_settings: {mac: deterministic}" in notice
+
+    @pytest.mark.parametrize(
+        ("nic", "entry"),
+        [
+            ({}, {"vf_settings": {"mac": "deterministic"}}),
+            ({}, {"vf_driver": "vfio-pci"}),
+            ({}, {"vfs": 0}),
+            ({}, {"pci": "0000:19:00.0"}),
+            ({"link_layer": "InfiniBand"}, {}),
+            ({"rdma": []}, {}),
+            ({"vendor": "8086"}, {}),
+        ],
+    )
+    def test_others_are_not(self, nic: dict[str, Any], entry: dict[str, Any]) -> None:
+        assert said(self.port(**nic), interfaces=[{"pci": PCI, "vfs": 1, **entry}]) == []
+
+    def test_one_that_has_a_guid_is_not(self) -> None:
+        assert said(self.port("a088:c203:0000:0001"), interfaces=[{"pci": PCI, "vfs": 1}]) == []
+        assert len(said(self.port("a088:c203:0000:0001"), interfaces=[{"pci": PCI, "vfs": 2}])) == 1
+
+
+def test_an_answer_without_a_plan_stays_as_it_is() -> None:
+    assert explained({"failed": True, "msg": "x"}, {}) == {"failed": True, "msg": "x"}
