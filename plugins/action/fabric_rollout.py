@@ -6,46 +6,75 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, ClassVar, Mapping
+from typing import Any, ClassVar, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import drains_of_policies, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
+    drains_of_policies,
+    taking_part,
+    unfinished_hosts,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import why_not_interrupted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import slots_and_nodes
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import (
     Domains,
+    Turns,
     turn_notices,
     turns_of,
     unskipped_notice,
     with_refused,
 )
 
+# Of the slots that turns take, as node_slot has it by default.
+_GROUP = "upgrade"
 
-class ActionModule(FabricAction):
+
+class ActionModule(ClusterAction):
     """Tells which hosts are to be interrupted, and in which order."""
 
     variables: ClassVar[Mapping[str, str]] = {
+        **ClusterAction.variables,
         "canaries": "rdma_fabric_canaries",
         "max_unavailable": "rdma_fabric_max_unavailable",
         "failure_domain": "rdma_fabric_failure_domain",
         "max_unavailable_per_domain": "rdma_fabric_max_unavailable_per_domain",
     }
-    validated: ClassVar[Mapping[str, str]] = {"hosts": "spec.hosts", "rollouts": "spec.rollouts"}
+    validated: ClassVar[Mapping[str, str]] = {
+        "hosts": "spec.hosts",
+        "namespace": "spec.namespace",
+        "rollouts": "spec.rollouts",
+    }
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Look at what every host registered; see the module's documentation."""
+        """Look at what every host registered, and at the nodes; see the module's documentation."""
         groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
         hosts = taking_part(arguments["hosts"], groups, limit, self._loader)
         variables = variables_of_hosts(task_vars)
         total = len(arguments["hosts"])
+        if unfinished_hosts(hosts, variables):
+            # No host is interrupted while another one can't be read.
+            return _result(Turns([], ""), total, [], [])
         for option in ("max_unavailable", "max_unavailable_per_domain"):
             try:
                 limit_of(arguments[option] or "1", max(total, 1))
             except ValueError as err:
                 raise ActionFailure(f"fabric_rollout: {option}: {err}") from err
         label = arguments["failure_domain"].strip()
-        if label and not arguments["domains"]:
+        with task_environment(self._environment()):
+            read = slots_and_nodes(
+                lambda: Connection(self.client(arguments), notify=self.progress),
+                _GROUP,
+                arguments["namespace"],
+                label=label,
+                marks=True,
+                skip_nodes=True,
+            )
+        if label and not read["domains"]:
             raise ActionFailure(
                 f"fabric_rollout: failure_domain: no node has the label {label}, so none is in a failure domain. Look "
                 f"at the labels with kubectl get nodes --show-labels, and give the key of one of them"
@@ -54,34 +83,42 @@ class ActionModule(FabricAction):
         canaries = taking_part(arguments["hosts"], groups, pattern, self._loader) if pattern else []
         if pattern and not canaries:
             raise ActionFailure(f"fabric_rollout: canaries: {pattern!r} matches no host of the fabric")
-        removes, skipped = arguments["state"] == "absent", frozenset(arguments["skip_nodes"])
+        cordoned = [each["node"] for each in read["marked"] if each["run"] == RUN]
+        # What an earlier run left cordoned is healed also where its slot was lost.
+        slots = list(dict.fromkeys([*(slot["node"] for slot in read["slots"]), *cordoned]))
+        removes, skipped = arguments["state"] == "absent", frozenset(read["skip_nodes"])
         found = turns_of(
             hosts,
             variables,
             drains_of_policies(hosts, variables, arguments["rollouts"]),
-            slots=frozenset(arguments["slots"]),
+            slots=frozenset(slots),
             # The label is about upgrades: what is taken back would stay half there.
             skipped=frozenset() if removes else skipped,
             canaries=frozenset(canaries),
             limit=arguments["max_unavailable"].strip(),
             fabric=arguments["hosts"],
-            domains=Domains(label, arguments["max_unavailable_per_domain"].strip() or "1", arguments["domains"]),
+            domains=Domains(label, arguments["max_unavailable_per_domain"].strip() or "1", read["domains"]),
         )
         api_servers = arguments["api_servers"]
         # What an earlier run has begun is healed without an interruption.
         due = [turn.host for turn in found.turns if turn.due]
         found = with_refused(found, {host: why_not_interrupted(host, variables, api_servers) for host in due})
-        nodes = {turn.node for turn in found.turns}
         notices = turn_notices(found, variables, removes=removes)
         if removes:
             notices += unskipped_notice([turn.host for turn in found.turns if turn.node in skipped])
-        return {
-            "changed": False,
-            "turns": {turn.host: asdict(turn) for turn in found.turns},
-            "left_out": [asdict(each) for each in found.left_out],
-            "limit": found.limit,
-            "domain_limit": found.domain_limit,
-            "total": total,
-            "again": [node for node in arguments["slots"] if node in nodes],
-            "notices": notices,
-        }
+        return {**_result(found, total, slots, cordoned), "notices": notices}
+
+
+def _result(found: Turns, total: int, slots: Sequence[str], cordoned: Sequence[str]) -> dict[str, Any]:
+    nodes = {turn.node for turn in found.turns}
+    return {
+        "changed": False,
+        "turns": {turn.host: asdict(turn) for turn in found.turns},
+        "left_out": [asdict(each) for each in found.left_out],
+        "limit": found.limit,
+        "domain_limit": found.domain_limit,
+        "total": total,
+        "again": [node for node in slots if node in nodes],
+        "cordoned": list(cordoned),
+        "notices": [],
+    }

@@ -52,6 +52,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
 
@@ -108,7 +109,7 @@ class ActionModule(ClusterAction):
         read = tuple(option for option in read if self.variables.get(option) not in task_vars)
         found = {
             "node": host,
-            "run": given.get("_rdma_fabric_host_run"),
+            "run": RUN,
             "before": drain.get("before") if state else None,
             "give_back": None if state else given.value("rdma_fabric_drain_give_back"),
             "rebooted": reboot.get("rebooted"),

@@ -54,14 +54,15 @@ _raw:
   elements: raw
 """
 
-from typing import Any
+from typing import Any, Mapping
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 
 _ASKED = {"reboots_parallel": "rdma_fabric_reboot_parallel", "discover_machine": "rdma_fabric_discover_machine"}
 
@@ -77,21 +78,42 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError(str(failure)) from failure
 
     def _found(self, term: str, variables: dict[str, Any]) -> list[Any]:
-        given = Given(variables, lambda value: plain(self._templar.template(value)))
+        def template(value: Any) -> Any:
+            return plain(self._templar.template(value))
+
+        given = Given(variables, template)
         if term == "hosts":
             return fabric_of(given, variables, self._loader)[1]
         if term in ("hosts_pattern", "run_dir", "push"):
             return [str(given.value(f"rdma_fabric_{term}")).strip()]
-        # Of localhost whatever the limit.
-        left = (variables.get("hostvars") or {}).get("localhost") or {}
-        if term in ("canaries", "turns"):
-            turns = (left.get("_rdma_fabric_turns") or {}).values()
-            return [turn["host"] for turn in turns if turn["canary"] == (term == "canaries")]
-        if term == "turn":
-            return [
-                {**left["_rdma_fabric_turns"][variables["inventory_hostname"]], **left["_rdma_fabric_turns_of_all"]}
-            ]
         # What a user asks goes before what policies say.
         asked = given.get(_ASKED[term]) if term in _ASKED else None
-        found = left.get(f"_rdma_fabric_{term}") if asked is None else str(asked).strip()
-        return [] if found is None else [*found] if isinstance(found, (list, dict)) else [found]
+        if asked is not None:
+            return [str(asked).strip()]
+        # Of localhost whatever the limit.
+        left = (variables.get("hostvars") or {}).get("localhost") or {}
+        if term != "turn":
+            return _left(term, left)
+        rollout, files = left["_rdma_fabric_turns"], f"{str(given.value('rdma_fabric_run_dir')).strip()}/turns"
+        of_all = {key: rollout[key] for key in ("limit", "total", "domain_limit", "again", "cordoned")}
+        namespace = validated_result(variables, template)["spec"]["namespace"]
+        return [{**rollout["turns"][variables["inventory_hostname"]], **of_all, "namespace": namespace, "files": files}]
+
+
+def _left(term: str, left: Mapping[str, Any]) -> list[Any]:
+    """Return what earlier plays have registered for localhost."""
+    rollout, reboots, marks, ready = (
+        left.get(f"_rdma_fabric_{each}") or {} for each in ("turns", "reboots", "marks", "ready_result")
+    )
+    turns = (rollout.get("turns") or {}).values()
+    # Where that can't be read each of them is looked at, and fails with its own reason.
+    marked = None if "marked" not in marks else {each["node"] for each in marks["marked"] if each["run"] == RUN}
+    back = (reboots.get("give_back") or {}).items()
+    return {
+        "canaries": [turn["host"] for turn in turns if turn["canary"]],
+        "turns": [turn["host"] for turn in turns if not turn["canary"]],
+        "reboots": [*dict.fromkeys([*(reboots.get("reload") or []), *(reboots.get("reboot") or [])])],
+        "reboots_parallel": [reboots["parallel"]] if "parallel" in reboots else [],
+        "reboots_give_back": [host for host, node in back if marked is None or node in marked],
+        "teardown_server": [ready["server"]] if "server" in ready else [],
+    }.get(term, [])

@@ -13,14 +13,19 @@ version_added: 0.1.0
 description:
   - Reads the results that the role C(rdma.fabric.host) registered for every host in check mode. A host has a turn if a
     run would change it, or if it waits for a reboot and has the consent to one (C(rdma_fabric_allow_reboot)).
-  - A host whose node already has a slot has a turn too, which completes what an earlier run left behind.
+  - A host whose node has a slot, or was left cordoned by an earlier run, has a turn too, which completes that.
   - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have no turn. Neither do those whose nodes have the
-    label C(nvidia.com/ofed-driver-upgrade.skip=true) of NVIDIA's operators (O(skip_nodes)).
+    label C(nvidia.com/ofed-driver-upgrade.skip=true) of NVIDIA's operators, unless an earlier run has begun them. With
+    O(state=absent) the label has no effect.
+  - No host has a turn while one has failed or was not reached.
 notes:
-  - This action runs on the controller. It never connects to a host.
+  - This action runs on the controller. It never connects to a host. The user needs C(list) on Leases in O(namespace)
+    and on nodes.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
   - rdma.fabric.variables
@@ -37,20 +42,10 @@ options:
     type: list
     elements: dict
     default: []
-  slots:
-    description: Names of the nodes that have a slot, as P(rdma.fabric.node_slot_info#module) returns them.
-    type: list
-    elements: str
-    default: []
-  skip_nodes:
-    description:
-      - Names of the nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), as
-        P(rdma.fabric.node_slot_info#module) returns them. Their hosts have no turn, and are named.
-      - A host whose node has a slot was begun by an earlier run, and continues. With O(state=absent) the label has no
-        effect.
-    type: list
-    elements: str
-    default: []
+  namespace:
+    description: Namespace of the slots, as O(rdma.fabric.node_slot#module:namespace) takes it.
+    type: str
+    default: nvidia-network-operator
   api_servers:
     description:
       - The nodes that run the API server, each with how it was detected, as P(rdma.fabric.fabric_preflight#module)
@@ -79,10 +74,6 @@ options:
       - A label that no node has is refused.
     type: str
     default: ''
-  domains:
-    description: The values of this label by node, as P(rdma.fabric.node_slot_info#module) returns them.
-    type: dict
-    default: {}
   max_unavailable_per_domain:
     description:
       - How many nodes of one failure domain may be out of service at once, as a number, as a percentage of its hosts,
@@ -101,16 +92,9 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read which nodes have a slot, and which are left out
-  rdma.fabric.node_slot_info:
-    skip_nodes: true
-  register: slots
-
 - name: Find the hosts to upgrade
   rdma.fabric.fabric_rollout:
     hosts: "{{ groups['rdma_fabric'] | default([]) }}"
-    slots: "{{ slots.slots | map(attribute='node') }}"
-    skip_nodes: "{{ slots.skip_nodes }}"
     max_unavailable: 10%
   register: rollout
 
@@ -180,6 +164,11 @@ total:
   type: int
 again:
   description: Nodes of RV(turns) that already have a slot, as O(rdma.fabric.node_slot#module:rollout) takes them.
+  returned: success
+  type: list
+  elements: str
+cordoned:
+  description: Nodes that an earlier run has left cordoned.
   returned: success
   type: list
   elements: str

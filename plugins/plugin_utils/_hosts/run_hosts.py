@@ -120,8 +120,9 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 def without_turn(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return what was found of each host that would have a turn and has none, which localhost keeps for all hosts."""
-    kept = variables.get(CONTROLLER, {}).get("_rdma_fabric_without_turn") or []
-    return {str(each["host"]): each for each in kept}
+    left = variables.get(CONTROLLER, {})
+    turns, reboots = (left.get(f"_rdma_fabric_{each}") or {} for each in ("turns", "reboots"))
+    return {str(each["host"]): each for each in (turns.get("left_out") or reboots.get("refused") or ())}
 
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Callable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.watch import Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import leases, nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, upgrading_selectors
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    GROUP_LABEL,
+    SKIP_NODE,
+    slot_name,
+    slots_of,
+    upgrading_selectors,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import has_ended
 
 from .node_cluster import passing_as_silence
@@ -87,3 +96,48 @@ class SlotShelf:
     def sleep(self, seconds: float) -> None:
         """Wait; no longer than until a Lease of the group changes."""
         self.watch.wait(seconds)
+
+
+def slots_and_nodes(
+    connect: Callable[[], Connection],
+    group: str,
+    namespace: str,
+    *,
+    label: str = "",
+    marks: bool = False,
+    skip_nodes: bool = False,
+) -> dict[str, Any]:
+    """Return the slots that are taken, and of nodes what is asked for; raises ActionFailure.
+
+    See the results of the module ``node_slot_info``.
+    """
+    try:
+        connection = connect()
+        leases_found = SlotShelf(connection, group, namespace).leases()
+        labelled = nodes.labelled_nodes(connection, label) if label else []
+        cordoned = nodes.cordoned_nodes(connection) if marks else []
+        skipped = nodes.labelled_nodes(connection, SKIP_NODE) if skip_nodes else []
+    except (ApiFault, Unanswered) as err:
+        raise ActionFailure(f"the slots can't be read: {err}") from err
+    found = {str(node["metadata"]["name"]): mark_of(node) for node in cordoned}
+    taken = sorted((slot for slot in slots_of(leases_found, group) if slot.node), key=lambda slot: slot.index)
+    return {
+        "slots": [
+            {
+                "lease": slot_name(group, slot.index),
+                "node": slot.node,
+                "run": slot.run,
+                "renewed": slot.renewed,
+                "failed": slot.failed,
+                "domain": slot.domain,
+            }
+            for slot in taken
+        ],
+        "marked": [
+            {"node": node, "holder": mark.holder, "run": mark.run, "reason": mark.reason, "time": mark.time}
+            for node, mark in sorted(found.items())
+            if mark is not None
+        ],
+        "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
+        "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),
+    }

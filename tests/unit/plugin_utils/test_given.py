@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.lookup.run import LookupModule
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import action_of
 
 SPEC = {"hosts": {"gpu01": {}}, "namespace": "fabric", "engine": "direct"}
@@ -108,17 +109,27 @@ def test_a_play_sees_the_hosts_of_the_fabric_and_what_earlier_plays_left() -> No
     assert look("hosts", rdma_fabric_hosts_pattern="gpus") == ["gpu01"]
     assert look("hosts", "run_dir", rdma_fabric_hosts_pattern="all:!gpus") == ["cpu01", "rdma-fabric-run"]
     assert look("hosts_pattern", "reboots") == ["rdma_fabric"]
-    assert look("reboots", _rdma_fabric_reboots=["gpu01"]) == ["gpu01"]
-    assert look("reboots_give_back", _rdma_fabric_reboots_give_back={"gpu01": "node"}) == ["gpu01"]
-    assert look("reboots_parallel", _rdma_fabric_reboots_parallel="2") == ["2"]
-    assert look("reboots_parallel", _rdma_fabric_reboots_parallel="2", rdma_fabric_reboot_parallel=3) == ["3"]
+    found = {"reload": ["gpu01"], "reboot": ["gpu02", "gpu01"], "parallel": "2"}
+    assert look("reboots", "reboots_parallel", _rdma_fabric_reboots=found) == ["gpu01", "gpu02", "2"]
+    assert look("reboots_parallel", _rdma_fabric_reboots=found, rdma_fabric_reboot_parallel=3) == ["3"]
+
+
+def test_nodes_are_given_back_that_an_earlier_run_has_left_cordoned_and_all_where_that_is_unknown() -> None:
+    left: dict[str, Any] = {
+        "_rdma_fabric_reboots": {"give_back": {"gpu01": "node", "gpu02": "gpu02", "gpu03": "gpu03"}}
+    }
+    marked = [{"node": "node", "run": RUN}, {"node": "gpu02", "run": "cables"}]
+    assert look("reboots_give_back", **left, _rdma_fabric_marks={"marked": marked}) == ["gpu01"]
+    assert look("reboots_give_back", **left, _rdma_fabric_marks={"skipped": True}) == ["gpu01", "gpu02", "gpu03"]
 
 
 def test_a_host_has_its_turn_with_what_all_turns_have_and_canaries_go_first() -> None:
     turns = {name: {"host": name, "canary": name == "cpu01"} for name in ("gpu01", "cpu01")}
-    left = {"_rdma_fabric_turns": turns, "_rdma_fabric_turns_of_all": {"limit": 1}}
+    of_all = {"limit": 1, "total": 2, "domain_limit": "", "again": [], "cordoned": ["gpu01"]}
+    left = {"_rdma_fabric_turns": {"turns": turns, "left_out": [], **of_all}, **VALIDATED}
     assert (look("canaries", **left), look("turns", **left), look("turns")) == (["cpu01"], ["gpu01"], [])
-    assert look("turn", **left) == [{"host": "gpu01", "canary": False, "limit": 1}]
+    files = "rdma-fabric-run/turns"
+    assert look("turn", **left) == [{"host": "gpu01", "canary": False, **of_all, "namespace": "fabric", "files": files}]
 
 
 def test_a_pattern_without_a_value_is_named() -> None:

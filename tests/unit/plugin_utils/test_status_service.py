@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout import joining
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION, Mark
@@ -17,7 +16,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.service import service_state
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.status import attention_of, cluster_state, screen
-from tools.checkout import CHECKOUT
 
 Json = dict[str, Any]
 TAINT = "fabric.example.com/joining:NoSchedule"
@@ -129,11 +127,6 @@ def test_a_node_that_node_drain_has_cordoned_is_given_back_by_it() -> None:
     assert attention == [
         "cordoned by node_drain: gpu-2; next: rdma.fabric.node_drain with state: uncordoned, once it may take pods"
     ]
-
-
-def test_the_run_in_marks_of_playbooks_is_that_of_the_role() -> None:
-    variables = yaml.safe_load((CHECKOUT / "roles" / "host" / "vars" / "main.yml").read_text(encoding="utf-8"))
-    assert variables["_rdma_fabric_host_run"] == RUN
 
 
 def test_what_somebody_else_has_cordoned_is_named_and_not_red() -> None:

@@ -380,10 +380,10 @@ def test_no_host_is_interrupted_while_one_would_be_that_the_run_stands_on(due: d
     assert result["unfinished"] == [{"host": "b", "why": f"failed: {refused['msg']}"}]
     # Its result is kept for the last play, and the run fails at its end.
     of_b = done(b={"rdma_fabric_host_result": due})
-    last = look({**of_b, "localhost": {"_rdma_fabric_without_turn": [refused]}})
+    last = look({**of_b, "localhost": {"_rdma_fabric_reboots": {"refused": [refused]}}})
     assert last["unfinished"] == result["unfinished"]
     left_out = {"host": "b", "msg": "its label says so", "failed": False}
-    assert look({**of_b, "localhost": {"_rdma_fabric_without_turn": [left_out]}})["unfinished"] == []
+    assert look({**of_b, "localhost": {"_rdma_fabric_turns": {"left_out": [left_out]}}})["unfinished"] == []
 
 
 def test_with_the_consent_or_without_a_need_it_is_a_host_like_others() -> None:

@@ -329,7 +329,10 @@ def test_nodes_that_were_given_back_and_stay_cordoned_by_somebody_else_are_named
 def test_hosts_that_had_no_turn_are_named_unless_the_run_fails_for_them(run_dir: Path) -> None:
     names = [entry["host"] for entry in sample_fleet.fleet()]
     kept = [{"host": host, "msg": "why", "failed": failed} for host, failed in ((names[0], False), (names[1], True))]
-    variables: dict[str, Any] = {**{name: {} for name in names}, "localhost": {"_rdma_fabric_without_turn": kept}}
+    variables: dict[str, Any] = {
+        **{name: {} for name in names},
+        "localhost": {"_rdma_fabric_turns": {"left_out": kept}},
+    }
     report(run_dir, task_vars={"hostvars": variables, "groups": {"all": names}})
     told = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
     (named,) = [each for each in told if "without a turn" in str(each)]

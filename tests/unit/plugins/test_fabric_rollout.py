@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
+from unittest import mock
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.action import fabric_rollout
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 NAMES = ["a", "b", "c"]
@@ -19,13 +22,28 @@ TO_BOOT = {**FINE, "reboot_required": True}
 POLICY = {"source": "NicClusterPolicy/p", "node_selector": {}, "parallel": 3, "drain": {"timeout": 7}}
 
 
-def find(hosts: dict[str, dict[str, Any]], *, limit: str | None = None, **arguments: Any) -> dict[str, Any]:
-    """Return the result for three hosts; those that ``hosts`` does not have are as they are to be."""
+def find(
+    hosts: dict[str, dict[str, Any]],
+    *,
+    limit: str | None = None,
+    slots: Sequence[str] = (),
+    marked: Sequence[dict[str, Any]] = (),
+    domains: dict[str, str] | None = None,
+    skip_nodes: Sequence[str] = (),
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Return the result for three hosts; those that ``hosts`` does not have are as they are to be.
+
+    ``slots``, ``marked``, ``domains`` and ``skip_nodes`` are what the API server tells of nodes.
+    """
     variables = {name: {"rdma_fabric_host_result": FINE, **hosts.get(name, {})} for name in NAMES}
     task_vars: dict[str, Any] = {"hostvars": variables, "groups": GROUPS}
     if limit is not None:
         task_vars["ansible_limit"] = limit
-    return run_action("fabric_rollout", {"hosts": NAMES, **arguments}, task_vars=task_vars)
+    taken = [{"node": node} for node in slots]
+    read = {"slots": taken, "marked": marked, "domains": domains or {}, "skip_nodes": skip_nodes}
+    with mock.patch.object(fabric_rollout, "slots_and_nodes", return_value=read):
+        return run_action("fabric_rollout", {"hosts": NAMES, **arguments}, task_vars=task_vars)
 
 
 def turns(result: dict[str, Any]) -> list[str]:
@@ -78,6 +96,20 @@ def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted
     assert result["again"] == ["node-b", "c"]
     assert turns(find({"b": {**of_node, "rdma_fabric_host_mode": "preview"}}, slots=["node-b"])) == []
     assert turns(find({"b": {**of_node, "rdma_fabric_host_result": {}}}, slots=["node-b"])) == []
+
+
+def test_a_node_that_a_run_has_left_cordoned_is_healed_without_a_slot_and_another_ones_is_not() -> None:
+    marked = [{"node": "b", "run": RUN}, {"node": "c", "run": "cables"}]
+    result = find({}, marked=marked)
+    assert (turns(result), result["cordoned"], result["again"]) == (["b"], ["b"], ["b"])
+
+
+def test_nobody_has_a_turn_nor_is_a_node_looked_at_while_a_host_has_failed() -> None:
+    due = {"a": {"rdma_fabric_host_result": TO_CHANGE}}
+    away = {"rdma_fabric_host_result": {"unreachable": True, "msg": "no route to host"}}
+    result = find({**due, "b": away}, slots=["c"])
+    assert (turns(result), result["left_out"], result["notices"]) == ([], [], [])
+    assert turns(find({**due, "b": away}, limit="a")) == ["a"]
 
 
 SKIP = "nvidia.com/ofed-driver-upgrade.skip=true"
