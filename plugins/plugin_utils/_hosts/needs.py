@@ -8,7 +8,12 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils import _needs as table
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import LINKS, Function
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import (
+    LINKS,
+    OF_PORTS,
+    UNTOLD,
+    Function,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
     Offer,
     giving_objects,
@@ -69,9 +74,12 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
     except InvalidInput:
         # Who renders it says why.
         return Held([], [])
-    taken = [(offer, _taken(offers[:place], offer, hosts)) for place, offer in enumerate(offers)]
+    before = [[one for one in offers[:place] if one.pod is each.pod] for place, each in enumerate(offers)]
+    taken = [(offer, _taken(first, offer, hosts)) for first, offer in zip(before, offers)]
     unmet = [notice for network in networks_of(dict(spec)) for notice in _of_network(network, hosts, taken, whole)]
-    unmet += [notice for offer, found in taken for notice in _of_resource(offer, found, hosts, whole)]
+    for (offer, found), first in zip(taken, before):
+        near = [*_of_nodes(offer, first, found, hosts)]
+        unmet += [*_of_resource(offer, found, hosts, whole and not near), *near]
     return Held(list(dict.fromkeys(unmet)), _devices(taken, hosts))
 
 
@@ -106,17 +114,20 @@ def _ports(document: Document, moved: Mapping[str, str]) -> Iterator[tuple[str, 
         yield name, Port(links.get(pci or "", ""), mtu, netdev["master"], bool(pci), netdev.get("kind") or "")
 
 
+_DECIDED = frozenset(("isRdma", "drivers", "linkTypes"))
+"""Selectors that a setting of a device decides, not which device it is."""
+
 Taken = Mapping[str, Sequence[Function]]
 
 
-def _taken(earlier: Sequence[Offer], offer: Offer, hosts: Sequence[Host]) -> Taken:
+def _taken(before: Sequence[Offer], offer: Offer, hosts: Sequence[Host]) -> Taken:
     """Return the functions that a resource offers, by host that its plugin runs on.
 
     Of the SR-IOV device plugin a function is of the first resource that takes it, the other plugin shares it.
     """
-    before = [each for each in earlier if each.plugin == table.SRIOV and each.pod is offer.pod]
+    first = before if offer.plugin == table.SRIOV else ()
     return {
-        host.name: [each for each in host.functions if offer.has(each) and not any(one.has(each) for one in before)]
+        host.name: [each for each in host.functions if offer.has(each) and not any(one.has(each) for one in first)]
         for host in hosts
         if offer.runs_on(host.name, host.labels)
     }
@@ -217,6 +228,51 @@ def _of_resource(offer: Offer, taken: Taken, hosts: Sequence[Host], whole: bool)
         }
         have = f"ports with RDMA are {named(sorted(there))}" if there else "no port has RDMA"
         yield f"{about}: {', '.join(asked)}: no port of {counted(len(hosts), 'host')} fits; {have}"
+
+
+def _of_nodes(offer: Offer, before: Sequence[Offer], taken: Taken, hosts: Sequence[Host]) -> Iterator[str]:
+    """Return why pods of a node get no device of a resource, where its host has devices that come close."""
+    found: dict[str, list[str]] = {}
+    for host in hosts if offer.plugin == table.SRIOV else ():
+        why = "" if taken.get(host.name, True) or not host.functions else _lost(offer, before, host.functions)
+        if why:
+            found.setdefault(why, []).append(host.name)
+    for why, names in found.items():
+        yield f"resource {offer.resource}: no device for pods on {named(names)}: {why}"
+
+
+def _lost(offer: Offer, before: Sequence[Offer], functions: Sequence[Function]) -> str:
+    """Return what keeps the nearest functions of a host from a resource, with the next step; empty for none near."""
+    lacks = [(offer.unmet(each), each) for each in functions]
+    nearest, one = min(lacks, key=lambda pair: _distance(*pair))
+    near = [each for keys, each in lacks if keys == nearest]
+    count = counted(len(near), "device")
+    if not nearest:
+        first = [each.resource for each in before if any(each.has(function) for function in near)]
+        if first:
+            return f"{named(first)} comes first and takes {count} that fit; next: give each VFs of its own (ens1f0#0-3)"
+        held_back = "has the IPv4 default route" if one.has_default_route else "has VFs, so it is not offered itself"
+        return f"{one.netdev or one.address} {held_back}; next: select other ports, or their VFs"
+    ports = {name for each in functions if not each.port for name in (each.netdev, each.address)}
+    items = [str(item) for each in offer.selectors for key in OF_PORTS for item in each.get(key) or ()]
+    own = [item for item in items if item.partition("#")[0] in ports]
+    if set(nearest).intersection(UNTOLD):
+        return ""
+    if _DECIDED.issuperset(nearest) or (own and not set(nearest).intersection(OF_PORTS)):
+        has = [f"{one.vendor}:{one.device}", one.driver, one.link, "" if one.is_rdma else "no RDMA device"]
+        return (
+            f"{count} would fit but for {', '.join(nearest)} ({', '.join(filter(None, has))}); next: change the "
+            "selectors, or the driver of VFs (deviceType, vf_driver)"
+        )
+    for port in [item.partition("#")[0] for item in own][:1]:
+        vfs = counted(len([each for each in functions if each.port and port in each.port]), "VF")
+        return f"{port} has {vfs}, none of {named(own)}; next: raise vfs (numVfs), or select others"
+    return ""
+
+
+def _distance(lacking: Sequence[str], function: Function) -> tuple[bool, bool, bool, int]:
+    held_back = function.has_vfs or function.has_default_route
+    return held_back and bool(lacking), not _DECIDED.issuperset(lacking), held_back, len(lacking)
 
 
 def _devices(taken: Sequence[tuple[Offer, Taken]], hosts: Sequence[Host]) -> list[str]:

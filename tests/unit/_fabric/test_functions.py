@@ -96,20 +96,10 @@ class TestPlugin:
             }
         ]
 
-    @pytest.mark.parametrize(
-        ("items", "others", "joined"),
-        [
-            (["ens1f0#0-1", "ens2f0", "ens1f0#4-5"], [], ["ens1f0#0-1,4-5", "ens2f0"]),
-            (["ens1f0#0-1"], ["ens1f0#4-5", "ens2f0#0-1"], ["ens1f0#0-1,4-5", "ens2f0#0-1"]),
-            (["ens1f0#0-1"], ["ens1f0"], ["ens1f0"]),
-        ],
-    )
-    def test_ranges_of_one_port_are_one_item_of_which_the_plugin_reads_only_the_first(
-        self, items: list[str], others: list[str], joined: list[str]
-    ) -> None:
-        given = [policy("a", nicSelector={"pfNames": items})]
-        given += [policy("b", nicSelector={"pfNames": others})] if others else []
-        assert plugins_of(*given)[0][1][0]["selectors"]["pfNames"] == joined
+    def test_ranges_of_one_port_are_one_item_of_which_the_plugin_reads_only_the_first(self) -> None:
+        items = ["ens1f0#0-1", "ens2f0", "ens1f0#4-5"]
+        selectors = plugins_of(policy(nicSelector={"pfNames": items}))[0][1][0]["selectors"]
+        assert selectors == {"pfNames": ["ens1f0#0-1,4-5", "ens2f0"]}
 
     def test_functions_of_vfio_are_not_chosen_by_their_link(self) -> None:
         assert "linkTypes" not in plugins_of(policy(linkType="eth", deviceType="vfio-pci"))[0][1][0]["selectors"]
@@ -122,13 +112,27 @@ class TestPlugin:
         found = plugins_of(policy(nicSelector={"vendor": "177d", "deviceID": "b900"}))
         assert found[0][1][0]["selectors"] == {"vendors": ["177d"], "devices": ["b903"]}
 
-    def test_policies_of_one_resource_are_one_resource(self) -> None:
+    def test_policies_of_one_resource_are_a_set_of_selectors_each(self) -> None:
         found = plugins_of(
+            policy("a", nicSelector={"rootDevices": ["0000:3b:00.0"]}, priority=90, isRdma=True),
             policy("b", nicSelector={"vendor": "15b3", "pfNames": ["ens2f0"]}, priority=5),
-            policy("a", nicSelector={"vendor": "15b3", "pfNames": ["ens1f0"]}, priority=90, isRdma=True),
         )
-        selectors = {"vendors": ["15b3"], "pfNames": ["ens1f0", "ens2f0"], "isRdma": True}
-        assert [item["selectors"] for item in found[0][1]] == [selectors]
+        by_address = {"rootDevices": ["0000:3b:00.0"], "isRdma": True}
+        assert [item["selectors"] for item in found[0][1]] == [
+            [{"vendors": ["15b3"], "pfNames": ["ens2f0"]}, by_address]
+        ]
+
+    def test_the_resource_of_the_policy_that_counts_comes_first_and_takes_its_functions(self) -> None:
+        whole = policy("a", resourceName="whole", nicSelector={"pfNames": ["ens1f0"]}, priority=90)
+        part = policy("z", resourceName="part", nicSelector={"pfNames": ["ens1f0#0-3"]}, priority=5)
+        assert [item["resourceName"] for item in plugins_of(whole, part)[0][1]] == ["part", "whole"]
+
+    def test_a_release_of_the_plugin_that_would_leave_the_resource_out_is_refused(self) -> None:
+        two = [policy("a", nicSelector={"pfNames": ["ens1f0"]}), policy("b", nicSelector={"pfNames": ["ens2f0"]})]
+        overrides = {"sriov-device-plugin": {"version": "v3.5.1"}}
+        wrong = fabric_of(*two, settings={"image_overrides": overrides}).wrong("spec")
+        assert "is a list, and sriov-network-device-plugin v3.5.1 leaves out a resource" in wrong.problem
+        fabric_of(two[0], settings={"image_overrides": overrides}).accepted()
 
     def test_groups_of_nodes_have_a_plugin_each(self) -> None:
         found = plugins_of(

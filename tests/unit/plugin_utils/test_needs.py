@@ -264,6 +264,40 @@ def test_a_resource_of_the_other_plugin_without_a_device_is_told_as_well() -> No
     assert text.startswith("resource nvidia.com/vf: ") and "devices 101e" in text and "isRdma True" in text
 
 
+LOST: list[tuple[list[Any], dict[str, Any], str]] = [
+    ([{"pfNames": ["rail0#2-3"]}], {"vfs": 2}, "rail0 has 2 VFs, none of rail0#2-3; next: raise vfs"),
+    ([{"rootDevices": [PCI]}], ETHER, f"{PCI} has 0 VFs, none of {PCI}"),
+    ([{"isRdma": True}], {"vfs": 2, "vfio": True}, "2 devices would fit but for isRdma (15b3:101e, vfio-pci, "),
+    ([{"linkTypes": ["infiniband"]}], ETHER, "1 device would fit but for linkTypes (15b3:1021, mlx5_core, ether)"),
+    ([{"pfNames": ["rail0"], "devices": ["1018"]}], {"vfs": 1}, "1 device would fit but for devices (15b3:101e,"),
+    ([{}, {"pfNames": ["rail0"]}], {"vfs": 2}, "nvidia.com/r0 comes first and takes 2 devices that fit; next: give"),
+    ([{"devices": ["1021"]}], {"vfs": 1}, "rail0 has VFs, so it is not offered itself; next: select other ports"),
+    ([{"devices": ["1021"]}], {"routed": True}, "rail0 has the IPv4 default route"),
+    ([{"devices": ["1018"]}], {"vfs": 1}, ""),
+    ([{"pfNames": ["rail0"], "vdpaType": "vhost"}], {"vfs": 1}, ""),
+    ([[{"pfNames": ["rail9"]}, {"pfNames": ["rail0"]}]], {"vfs": 1}, ""),
+]
+
+
+@pytest.mark.parametrize(("sets", "host", "words"), LOST, ids=range(len(LOST)))
+def test_a_node_whose_pods_get_no_device_is_told_with_what_keeps_it(
+    sets: list[Any], host: dict[str, Any], words: str
+) -> None:
+    """Each of ``sets`` are the selectors of a resource of one plugin, in order; the last one is judged."""
+    items = [
+        {"resourceName": f"r{n}", "resourcePrefix": "nvidia.com", "selectors": each} for n, each in enumerate(sets)
+    ]
+    one, other = document("a", **host), document("b")
+    for nic in one["facts"]["nics"][1:] if host.get("vfio") else ():
+        nic.update(rdma=[], driver="vfio-pci")
+    if host.get("routed"):
+        one["facts"]["uplinks"] = [{"pci": PCI, "reasons": ["default route", "ipv4"]}]
+    config = {"policy": {"sriovDevicePlugin": {**image("v3.9.0"), "config": json.dumps({"resourceList": items})}}}
+    found = held(spec_of(hosts={"a": {}, "b": {}}, **config), [one, other][: 1 if words else 2]).unmet
+    last = f"resource nvidia.com/r{len(sets) - 1}: no device for pods on a: "
+    assert [text[len(last) :].startswith(words) for text in found if text.startswith(last)] == [True] * bool(words)
+
+
 def test_nothing_is_said_of_a_resource_while_a_host_was_not_read() -> None:
     parts = {**shared({"deviceIDs": ["1017"]}), "hosts": {"a": {}, "b": {}}}
     assert judge(parts, document("a")).unmet == []

@@ -19,8 +19,8 @@ PORTS_BY_NAME_UNTIL = (3, 5, 0)
 OF_PORTS = ("pfNames", "rootDevices")
 LINKS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
 """The words of selectors (``linkTypes``) for the link layers of facts."""
-# What facts of hosts do not tell of a port: whoever asks for it is taken to mean others.
-_UNTOLD = ("acpiIndexes", "ddpProfiles", "pKeys", "vdpaType")
+UNTOLD = ("acpiIndexes", "ddpProfiles", "pKeys", "vdpaType")
+"""What facts of hosts do not tell of a port: whoever asks for it is taken to mean others."""
 
 
 class Function(NamedTuple):
@@ -44,10 +44,11 @@ class Function(NamedTuple):
     has_vfs: bool = False
 
 
-def takes(selectors: Selectors, function: Function, *, ports_by_name: bool) -> bool:
-    """Return whether selectors of network devices let a function through; ``ports_by_name`` tells it of the release."""
-    if any(selectors.get(key) for key in _UNTOLD) or (selectors.get("isRdma") and not function.is_rdma):
-        return False
+def unmet(selectors: Selectors, function: Function, *, ports_by_name: bool) -> list[str]:
+    """Return the keys of selectors of network devices that a function does not meet, none where they let it through.
+
+    ``ports_by_name`` tells it of the release.
+    """
     own = {
         "vendors": function.vendor,
         "devices": function.device,
@@ -57,14 +58,17 @@ def takes(selectors: Selectors, function: Function, *, ports_by_name: bool) -> b
         "pciAddresses": function.address,
         "linkTypes": function.link,
     }
-    if any(selectors.get(key) and value not in selectors[key] for key, value in own.items()):
-        return False
     port = function.port or ((function.netdev, function.address) if ports_by_name else None)
-    return all(
-        port is not None and _is_selected(selectors[key], name, function.number)
-        for key, name in zip(OF_PORTS, port or ("", ""))
-        if selectors.get(key)
-    )
+    return [
+        *(key for key in UNTOLD if selectors.get(key)),
+        *(["isRdma"] if selectors.get("isRdma") and not function.is_rdma else []),
+        *(key for key, value in own.items() if selectors.get(key) and value not in selectors[key]),
+        *(
+            key
+            for key, name in zip(OF_PORTS, port or ("", ""))
+            if selectors.get(key) and not (port is not None and _is_selected(selectors[key], name, function.number))
+        ),
+    ]
 
 
 def _is_selected(items: Sequence[str], port: str, number: int) -> bool:

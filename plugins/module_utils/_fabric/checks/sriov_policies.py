@@ -179,27 +179,21 @@ def by_nodes(policies: Iterable[Mapping[str, Any]]) -> list[tuple[dict[str, str]
 
 
 def plugin_config(policies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the device plugin's configuration for policies of one group: one resource for each name."""
+    """Return the device plugin's configuration for policies of one group in their order.
+
+    Each name is one resource, each of its policies one set of selectors. The policy that counts comes first: a VF is of
+    the first resource that takes it, and of the first set there.
+    """
     resources: dict[str, dict[str, Any]] = {}
-    for policy in policies:
+    for policy in reversed(list(policies)):
         spec = policy["spec"]
-        name = spec["resourceName"]
-        known = resources.get(name)
-        if known is None:
-            known = resources[name] = {
-                "resourceName": name,
-                "resourcePrefix": RESOURCE_PREFIX,
-                "selectors": {key: spec[key] for key in ("isRdma", "needVhostNet", "vdpaType") if spec.get(key)},
-            }
-        known["excludeTopology"] = bool(spec.get("excludeTopology"))
-        for key, values in _selectors(spec).items():
-            listed = known["selectors"].setdefault(key, [])
-            listed += [value for value in values if value not in listed]
+        topology = {"excludeTopology": True} if spec.get("excludeTopology") else {}
+        known = {"resourceName": spec["resourceName"], "resourcePrefix": RESOURCE_PREFIX, **topology, "selectors": []}
+        sets = resources.setdefault(spec["resourceName"], known)["selectors"]
+        sets += [each for each in [_selectors(spec)] if each not in sets]
     for resource in resources.values():
-        if "pfNames" in resource["selectors"]:
-            resource["selectors"]["pfNames"] = _one_item_a_port(resource["selectors"]["pfNames"])
-        if not resource["excludeTopology"]:
-            del resource["excludeTopology"]
+        if len(resource["selectors"]) == 1:
+            (resource["selectors"],) = resource["selectors"]
     return {"resourceList": list(resources.values())}
 
 
@@ -217,16 +211,16 @@ def _one_item_a_port(names: Iterable[str]) -> list[str]:
     return [name if "" in ranges else f"{name}#{','.join(ranges)}" for name, ranges in ports.items()]
 
 
-def _selectors(spec: Spec) -> dict[str, list[str]]:
+def _selectors(spec: Spec) -> dict[str, Any]:
     """Return the selectors of a policy's functions; one without functions offers the ports themselves."""
     nic = spec.get("nicSelector") or {}
-    found: dict[str, list[str]] = {}
+    found: dict[str, Any] = {key: spec[key] for key in ("isRdma", "needVhostNet", "vdpaType") if spec.get(key)}
     if nic.get("vendor"):
         found["vendors"] = [nic["vendor"]]
     if nic.get("deviceID"):
         found["devices"] = [FUNCTION_IDS[nic["deviceID"]] if spec.get("numVfs") else nic["deviceID"]]
     if nic.get("pfNames"):
-        found["pfNames"] = list(nic["pfNames"])
+        found["pfNames"] = _one_item_a_port(nic["pfNames"])
     # The link of a function that vfio-pci has can't be seen.
     if link_of(spec) and spec.get("deviceType") != VFIO:
         found["linkTypes"] = [link_of(spec)]

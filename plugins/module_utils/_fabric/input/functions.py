@@ -18,6 +18,7 @@ from ..checks.cni import RESOURCE_NAME
 from ..checks.devplugin import rdma_resources
 from ..checks.devplugin_ports import OF_PORTS
 from ..checks.sriov_networks import RESOURCE_PREFIX
+from ..checks.versions import sriov_resource_problems
 from ..common.features import DEVICE_LABELS, FEATURES, SRIOV_LABEL
 from ..common.findings import Place
 from ..common.names import is_alternative
@@ -149,6 +150,14 @@ def _check_against(policy: FunctionPolicy, owner: Policy) -> None:
             problem = "may select VFs that a SriovNetworkNodePolicy offers as well"
             hint = f"keep its selectors apart from those of {policy.name}: two plugins give one VF to two pods"
             owner.at(section).notice(problem, hint)
+
+
+def check_release(policies: Sequence[FunctionPolicy], version: str) -> None:
+    """Refuse what a release of the device plugin would not offer of the policies."""
+    by_entry = {policy.name: policy for policy in policies if policy.valid}
+    for _selector, group in rules.by_nodes([policy.entry for policy in by_entry.values()]):
+        for problem in sriov_resource_problems(rules.plugin_config(group), version):
+            by_entry[group[-1]["name"]].place.violation(f"{problem.path} {problem.problem}", problem.hint)
 
 
 def offered(policies: Iterable[FunctionPolicy]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 
 from ..checks import driver_container, multus, nad, nv_ipam
@@ -162,6 +163,7 @@ def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> 
     if whole.release is None:
         openshift.check(whole.cluster, given.objects, settings)
         components.check(whole.deployed, given.networks, given.pools)
+        functions.check_release(given.function_policies, effective_version(SRIOV, {}, {}, settings))
     else:
         engine.leave_to_chart(findings, of_values)
         engine.remark_functions(given.resources, whole.release["values"], findings)

@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, 
 
 from ..checks import devplugin, nad
 from ..checks.cni import plugins_of
-from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, takes
+from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, unmet
 from ..checks.driver_container import WAIT_LABEL
 from ..common.images import older_than, split_reference, version_numbers
 from ..common.jsontext import parse_json
@@ -46,7 +46,11 @@ class Offer(NamedTuple):
         """Tell whether pods may get a function, unless another resource is the first that takes it."""
         if self.plugin == SRIOV and (function.has_vfs or function.has_default_route):
             return False
-        return any(takes(each, function, ports_by_name=self.ports_by_name) for each in self.selectors)
+        return not self.unmet(function)
+
+    def unmet(self, function: Function) -> list[str]:
+        """Return what keeps a function from the set of selectors that it is nearest to, nothing where one takes it."""
+        return min((unmet(each, function, ports_by_name=self.ports_by_name) for each in self.selectors), key=len)
 
 
 class PodInterface(NamedTuple):
