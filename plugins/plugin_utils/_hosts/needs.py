@@ -244,15 +244,15 @@ def _of_nodes(offer: Offer, before: Sequence[Offer], taken: Taken, hosts: Sequen
 def _lost(offer: Offer, before: Sequence[Offer], functions: Sequence[Function]) -> str:
     """Return what keeps the nearest functions of a host from a resource, with the next step; empty for none near."""
     lacks = [(offer.unmet(each), each) for each in functions]
-    nearest, one = min(lacks, key=lambda pair: _distance(*pair))
-    near = [each for keys, each in lacks if keys == nearest]
+    nearest, one = min(lacks, key=lambda pair: (not _DECIDED.issuperset(pair[0]), _is_held_back(pair[1]), len(pair[0])))
+    near = [each for keys, each in lacks if keys == nearest and _is_held_back(each) == _is_held_back(one)]
     count = counted(len(near), "device")
     if not nearest:
         first = [each.resource for each in before if any(each.has(function) for function in near)]
-        if first:
+        if not _is_held_back(one):
             return f"{named(first)} comes first and takes {count} that fit; next: give each VFs of its own (ens1f0#0-3)"
-        held_back = "has the IPv4 default route" if one.has_default_route else "has VFs, so it is not offered itself"
-        return f"{one.netdev or one.address} {held_back}; next: select other ports, or their VFs"
+        why = "has the IPv4 default route" if one.has_default_route else "has VFs, so it is not offered itself"
+        return f"{one.netdev or one.address} {why}; next: select other ports, or their VFs"
     ports = {name for each in functions if not each.port for name in (each.netdev, each.address)}
     items = [str(item) for each in offer.selectors for key in OF_PORTS for item in each.get(key) or ()]
     own = [item for item in items if item.partition("#")[0] in ports]
@@ -270,9 +270,8 @@ def _lost(offer: Offer, before: Sequence[Offer], functions: Sequence[Function]) 
     return ""
 
 
-def _distance(lacking: Sequence[str], function: Function) -> tuple[bool, bool, bool, int]:
-    held_back = function.has_vfs or function.has_default_route
-    return held_back and bool(lacking), not _DECIDED.issuperset(lacking), held_back, len(lacking)
+def _is_held_back(function: Function) -> bool:
+    return function.has_vfs or function.has_default_route
 
 
 def _devices(taken: Sequence[tuple[Offer, Taken]], hosts: Sequence[Host]) -> list[str]:

@@ -268,6 +268,7 @@ LOST: list[tuple[list[Any], dict[str, Any], str]] = [
     ([{"pfNames": ["rail0#2-3"]}], {"vfs": 2}, "rail0 has 2 VFs, none of rail0#2-3; next: raise vfs"),
     ([{"rootDevices": [PCI]}], ETHER, f"{PCI} has 0 VFs, none of {PCI}"),
     ([{"isRdma": True}], {"vfs": 2, "vfio": True}, "2 devices would fit but for isRdma (15b3:101e, vfio-pci, "),
+    ([{"drivers": ["ice"]}], {"vfs": 2}, "2 devices would fit but for drivers (15b3:101e, mlx5_core, ether)"),
     ([{"linkTypes": ["infiniband"]}], ETHER, "1 device would fit but for linkTypes (15b3:1021, mlx5_core, ether)"),
     ([{"pfNames": ["rail0"], "devices": ["1018"]}], {"vfs": 1}, "1 device would fit but for devices (15b3:101e,"),
     ([{}, {"pfNames": ["rail0"]}], {"vfs": 2}, "nvidia.com/r0 comes first and takes 2 devices that fit; next: give"),
