@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam
     moved_parts,
     names_nodes,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import pod_templates
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
@@ -266,7 +267,7 @@ class ActionModule(ChartAction):
             if nodes.tested and removal is None:
                 problems += why_no_command(client)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
-            found = [dry_run(connection, request)] if waves and removal is None else []
+            found = [dry_run(connection, request, pod_templates)] if waves and removal is None else []
             besides: list[str] = []
             if found:
                 besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)

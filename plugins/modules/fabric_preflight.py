@@ -20,6 +20,10 @@ description:
   - Objects that are provably equal are not sent. All others are validated by a dry run that refuses unknown fields.
     RV(notices) names objects that the server can't check yet, for example those in a namespace or of a
     C(CustomResourceDefinition) that the same run would create.
+  - A pod of each workload that is new, changed or not ready is created by a dry run, because quotas, Pod Security,
+    policies and webhooks judge pods and not their workloads. A namespace that the same run creates is represented by
+    C(default), without what only C(default) refuses. What refuses a pod is an error with its remedy, or one of
+    RV(notices) if the run brings what pods are judged by, such as a quota or labels of the namespace.
   - OpenShift is detected by its kind C(ClusterVersion), and has to match C(rdma_fabric_openshift). Otherwise pods would
     not be admitted, or would not find what they need.
   - A server that is too old for features of the objects, such as gRPC probes (1.24), is refused with the required

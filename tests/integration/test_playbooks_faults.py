@@ -189,6 +189,23 @@ def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_o
         assert len([each for each in listed if "labelSelector" not in each.parameters]) == asked
 
 
+def test_pods_that_the_namespace_would_not_admit_are_told_before_a_host_is_changed(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    most = {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "most"}, "spec": most}
+    control_plane.api.apply(f"/api/v1/namespaces/{namespace}/limitranges/most", limits)
+    body = daemon_set("large", namespace, "registry.example/large:1")
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"memory": "2Mi"}}
+    path = tmp_path / "large.yaml"
+    path.write_text(yaml.safe_dump(body), encoding="utf-8")
+    mark = control_plane.audit.mark()
+    given = {"rdma_fabric_manifests": [str(path)], "rdma_fabric_namespace": namespace, "rdma_fabric_set": namespace}
+    problem = refused(control_plane, given)
+    assert f"no pod of DaemonSet {namespace}/large is admitted: the pod is forbidden: maximum memory usage" in problem
+    assert stored_writes(control_plane.audit, mark) == []
+
+
 def test_pods_with_a_resource_that_a_push_renames_are_named(control_plane: ControlPlane, namespace: str) -> None:
     name = namespace.replace("-", "_")
     image = {"repository": "registry.example", "image": "k8s-rdma-shared-dev-plugin", "version": "v1.5.3"}

@@ -127,7 +127,7 @@ class FakeServer:
         if plural in self.unserved or plural not in self.plurals:
             return failure(404, "NotFound", "the server could not find the requested resource")
         if method == "POST":
-            return self._create(plural, namespace, json.loads(body or b"{}"))
+            return self._create(plural, namespace, json.loads(body or b"{}"), query)
         if not name:
             return self._list(plural, namespace, query)
         data = json.loads(body) if body else {}
@@ -227,12 +227,15 @@ class FakeServer:
             self.put(plural, result)
         return good(result, 201 if live is None else 200)
 
-    def _create(self, plural: str, namespace: str, body: dict[str, Any]) -> Reply:
+    def _create(self, plural: str, namespace: str, body: dict[str, Any], query: dict[str, str]) -> Reply:
         if ("namespaces", "", namespace) not in self.objects:
             message = f'namespaces "{namespace}" not found'
             return failure(404, "NotFound", message, name=namespace, kind="namespaces")
-        if (plural, namespace, body["metadata"]["name"]) in self.objects:
+        name = body["metadata"].setdefault("name", f"{body['metadata'].get('generateName')}xyz")
+        if (plural, namespace, name) in self.objects:
             return failure(409, "AlreadyExists", "it exists already")
+        if "dryRun" in query:
+            return good(body, 201)
         return good(self.put(plural, body), 201)
 
     def _delete(self, place: tuple[str, str, str], live: dict[str, Any], options: dict[str, Any]) -> Reply:

@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
     ApiFault,
     Fault,
     fault_from_response,
+    is_hopeless,
     seen_or_told,
 )
 
@@ -104,12 +105,28 @@ def test_only_faults_that_concern_every_request_end_the_run_at_once() -> None:
         (403, 'pods "a" is forbidden: violates PodSecurity "restricted:latest": x', "level above restricted"),
         (500, "etcdserver: mvcc: database space exceeded", "etcdctl alarm disarm"),
         (403, 'pods "a" is forbidden: exceeded quota: small, requested: pods=1', "raise the ResourceQuota small"),
+        (
+            403,
+            'pods "a" is forbidden: failed quota: team: must specify limits.cpu for: c',
+            "the ResourceQuota team wants them of every pod of its namespace: add a LimitRange",
+        ),
+        (
+            500,
+            "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical some]}]",
+            "{scopeName: PriorityClass, operator: In, values: [system-node-critical, some]}",
+        ),
     ],
 )
 def test_who_refuses_beside_the_api_server_is_named_in_the_next_step(code: int, text: str, hint: str) -> None:
     found = fault_from_response(code, {"message": text}, "patch Pod ns/a")
     assert hint in found.next_step
     assert "grant" not in found.next_step
+
+
+def test_a_class_without_a_quota_is_refused_and_no_outage() -> None:
+    text = "insufficient quota to match these scopes: [{PriorityClass In [a]}]"
+    assert is_hopeless(500, {"message": text})
+    assert fault_from_response(500, {"message": text}, "post pods").fault is Fault.FORBIDDEN
 
 
 def refused(code: int) -> list[str]:

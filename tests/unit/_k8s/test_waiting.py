@@ -333,14 +333,14 @@ def test_an_object_that_does_not_go_is_named_with_its_finalizers() -> None:
 
 def test_reasons_of_a_pod() -> None:
     waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
-    ended = {"name": "init", "state": {"terminated": {"exitCode": 3, "message": "x" * 500}}}
+    ended = {"name": "init", "state": {"terminated": {"exitCode": 3, "message": "x" * 2000}}}
     starting = {"state": {"waiting": {"reason": "PodInitializing"}}}
     done = {"state": {"terminated": {"exitCode": 0}}}
     status = {
         "initContainerStatuses": [ended, done],
         "containerStatuses": [waiting, starting, {"state": {"running": {}}}],
     }
-    assert pod_reasons({"status": status}) == [f"init ended with 3: {'x' * 200}", "CrashLoopBackOff"]
+    assert pod_reasons({"status": status}) == [f"init ended with 3: {'x' * 1024}", "CrashLoopBackOff"]
     assert pod_reasons({}) == []
 
 

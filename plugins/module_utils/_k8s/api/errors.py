@@ -88,6 +88,8 @@ PROXY_LOGIN = (
 )
 # etcd's api/v3rpc/rpctypes (ErrGRPCNoSpace): it reads and deletes, and takes nothing more until somebody helps it.
 _NO_SPACE = "etcdserver: mvcc: database space exceeded"
+# k8s.io/apiserver, admission/plugin/resourcequota: what is limited to where there is a quota for it. It comes as a 500.
+_NO_QUOTA = "insufficient quota to match these scopes"
 # Who refuses is not the API server itself; the words are those of k8s.io/apiserver's admission plugins.
 _POLICIES = (
     (
@@ -115,6 +117,18 @@ _POLICIES = (
     (
         re.compile(r"exceeded quota: ([^\s,]+)"),
         "raise the ResourceQuota {0}, or free some of it",
+    ),
+    (
+        re.compile(r"failed quota: ([^\s,:]+): must specify"),
+        "the ResourceQuota {0} wants them of every pod of its namespace: add a LimitRange with defaults to it, or give"
+        " them",
+    ),
+    (
+        # GKE limits classes of priority so.
+        re.compile(_NO_QUOTA + r": \[\{PriorityClass In \[([^\]]*)\]\}\]"),
+        "add a ResourceQuota of these classes, to rdma_fabric_manifests or by hand: {{apiVersion: v1, kind:"
+        " ResourceQuota, metadata: {{name: critical-pods, namespace: the pods' own}}, spec: {{hard: {{pods: 1G}},"
+        " scopeSelector: {{matchExpressions: [{{scopeName: PriorityClass, operator: In, values: [{0}]}}]}}}}}}",
     ),
     (
         re.compile(_NO_SPACE),
@@ -176,7 +190,9 @@ def seen_or_told(look: Callable[[], Observed], untold: str) -> tuple[Observed | 
 
 def is_hopeless(code: int, status: Mapping[str, Any]) -> bool:
     """Tell whether a 5xx answer is about the object itself, or etcd full, so that sending it again can't help."""
-    return code == 500 and any(words in str(status.get("message", "")) for words in (_TYPED_PATCH, _NO_SPACE))
+    return code == 500 and any(
+        words in str(status.get("message", "")) for words in (_TYPED_PATCH, _NO_SPACE, _NO_QUOTA)
+    )
 
 
 def fault_from_response(code: int, status: Mapping[str, Any], what: str) -> ApiFault:
@@ -187,6 +203,8 @@ def fault_from_response(code: int, status: Mapping[str, Any], what: str) -> ApiF
         fault = Fault.CONFIGURATION
     if any(words in text for words in _UNKNOWN_FIELD_WORDS) and (code in (400, 422) or is_hopeless(code, status)):
         fault = Fault.UNKNOWN_FIELD
+    if _NO_QUOTA in text:
+        fault = Fault.FORBIDDEN
     hint = _REDIRECTED if 300 <= code < 400 else PROXY_LOGIN if code == 407 else _hint(fault, status, text)
     return ApiFault(fault, f"{what}: {text}", status=status, hint=hint)
 
@@ -195,7 +213,8 @@ def _hint(fault: Fault, status: Mapping[str, Any], text: str) -> str:
     for pattern, hint in _POLICIES:
         found = pattern.search(text)
         if found:
-            return hint.format(*found.groups())
+            # Go prints a list without commas.
+            return hint.format(*(", ".join(each.split()) for each in found.groups()))
     probe = ApiFault(fault, "", status=status)
     if probe.has_cause("NamespaceTerminating"):
         return "the namespace is being deleted: wait until it is gone, then run again"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping
 
 from ..api.errors import ApiFault
@@ -14,6 +15,10 @@ from ..api.transport import Connection
 from ..objects.objects import Json, Key
 
 _MOST_REASONS = 5
+# An event has no more (k8s.io/kubernetes, apis/core/validation), and its remedy stands at the end.
+_MOST_CHARACTERS = 1024
+_POD_NAME = re.compile(r'\bpods? "[^"]*"')
+_REPEATED = "(combined from similar events): "
 
 
 def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
@@ -72,7 +77,13 @@ def event_reasons(events: list[Json]) -> list[str]:
     """Return the warnings among events, the latest first."""
     warnings = [event for event in events if event.get("type") == "Warning"]
     warnings.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""), reverse=True)
-    return [_with_message(str(event.get("reason", "")), event.get("message")) for event in warnings]
+    told = [_with_message(str(event.get("reason", "")), event.get("message")) for event in warnings]
+    return list({without_pod_name(text).replace(_REPEATED, ""): None for text in told})
+
+
+def without_pod_name(text: str) -> str:
+    """Return what is said of a pod without its name: controllers make up another one at each try."""
+    return _POD_NAME.sub("the pod", text)
 
 
 def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
@@ -117,4 +128,4 @@ def labels_of_pods(workload: Mapping[str, Any]) -> dict[str, str]:
 
 def _with_message(reason: str, message: Any) -> str:
     text = " ".join(str(message or "").split())
-    return f"{reason}: {text[:200]}" if text else reason
+    return f"{reason}: {text[:_MOST_CHARACTERS]}" if text else reason

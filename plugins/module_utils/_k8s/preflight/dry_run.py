@@ -9,7 +9,7 @@ Nothing is written. Objects that are provably as desired cost no request of thei
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Callable, Collection, Iterable
+from typing import Any, Callable, Collection, Iterable
 
 from ..api.errors import ApiFault, Fault, seen_or_told
 from ..api.kinds import Kinds, Resource
@@ -23,6 +23,7 @@ from ..objects.inventory import inventory_key
 from ..objects.objects import Json, Key, read_waves
 from ..objects.operators import of_other_release, running
 from .access import Missing, missing_rights, who_am_i
+from .pod_trials import Templates, try_pods
 from .rights import (
     LEASE_GROUP,
     WRITES,
@@ -67,8 +68,13 @@ class DryRun:
     changes: list[Change] = field(default_factory=list)
 
 
-def dry_run(connection: Connection, request: BatchRequest) -> DryRun:
-    """Look whether the batch would reach its end.
+def _no_templates(_body: Json) -> Iterable[tuple[Any, Any]]:
+    """Find no pod template."""
+    return ()
+
+
+def dry_run(connection: Connection, request: BatchRequest, templates: Templates = _no_templates) -> DryRun:
+    """Look whether the batch would reach its end, and its pods would be admitted, which ``templates`` finds.
 
     Raises :class:`ApiFault` where the server gives no answer or does not know the user, :class:`InvalidInput` for waves
     that are wrong by themselves.
@@ -108,8 +114,9 @@ def dry_run(connection: Connection, request: BatchRequest) -> DryRun:
         own = push_needs([], kinds.find, request.set_name, request.inventory_namespace)
         used |= {need for need in _without_pruning(own) if need.namespace}
     lacked = (used & lacking) | refused
-    problems = [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems]
-    return DryRun(user, problems, [*notices, *result.notices], [] if problems else result.changes)
+    refused_pods, untold = try_pods(connection, result.changes, templates)
+    problems = [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems, *refused_pods]
+    return DryRun(user, problems, [*notices, *result.notices, *untold], [] if problems else result.changes)
 
 
 def dry_run_removal(connection: Connection, request: BatchRequest, *, nodes: bool = False) -> tuple[DryRun, list[Json]]:

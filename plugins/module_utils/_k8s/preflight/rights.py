@@ -70,6 +70,8 @@ OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
 """What looking for an operator needs; without it a push says that it was not checked."""
 DOUBLE_NEEDS: Needs = {Need("apps", "daemonsets", "", "list"): frozenset()}
 """What looking for somebody else's DaemonSets needs that do what a push deploys; without it, the same."""
+TRIAL_NEEDS: Needs = {Need("", "pods", "", "create"): frozenset()}
+"""What trying the pods of a push by a dry run needs; without it, the same."""
 USER_NEEDS: Needs = {Need("", "pods", "", "list"): frozenset()}
 """What looking for pods needs that use what a push removes; without it, the same."""
 
