@@ -11,16 +11,34 @@ that the port sets, and RDMA-CM finds devices by it (sriov-network-operator, iss
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Iterator, Mapping
+import re
+from typing import Any, Callable, Iterable, Iterator, Mapping, Pattern
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 
 Document = Mapping[str, Any]
 
 _ZERO = "0000:0000:0000:0000"
+_OTHER_PYTHON = (
+    "install Python 3.8 or newer of the distribution, or one on a local file system outside of homes, and set "
+    "ansible_python_interpreter of the host to it"
+)
+# What to do about a refusal, by its text; a mapping is by the distribution's ID.
+_REMEDIES: tuple[tuple[Pattern[str], str | Mapping[str, str]], ...] = (
+    (re.compile(r"could not run: .* is mounted ro$"), "mount it writable, or leave out here what its image sets"),
+    (re.compile(r"could not run: .* (?:is mounted noexec|is on the network|starts? nothing there)$"), _OTHER_PYTHON),
+    (
+        re.compile(r"^no supported boot loader was found$"),
+        {
+            "flatcar": "add it to linux_append in /oem/grub.cfg, reboot, and run again",
+            "nixos": "add it to boot.kernelParams, rebuild, reboot, and run again",
+        },
+    ),
+)
 # Modules that make a file in /dev/infiniband for programs.
 _DEVICE_FILES = ("ib_umad", "ib_uverbs", "rdma_ucm")
 
@@ -29,6 +47,7 @@ def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, A
     """Return the answer of a host, with notices about what its plan means for the cluster."""
     if not result.get("plan") or not result.get("facts"):
         return result
+    result = _with_remedies(result)
     plan = result["plan"]
     steps = [step for step in plan["steps"] if step["status"] == "planned" and step["when"] != BOOT]
     # Of a step that was executed its line is known, which says when it acts.
@@ -37,6 +56,33 @@ def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, A
     document = {"desired": desired, "facts": result["facts"], "ids": ids, "steps": steps}
     found = [notice for judge in _NOTICES for notice in judge(document)]
     return {**result, "plan": {**plan, "notices": [*plan["notices"], *found]}} if found else result
+
+
+def _with_remedies(result: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer in which each refusal ends with what to do about it, wherever the answer has its text."""
+    steps, told = [], {}
+    for step in result["plan"]["steps"]:
+        remedy = remedy_of(step["detail"], result["facts"]) if step["status"] == REFUSED else ""
+        if remedy:
+            told[one_line(step["detail"])] = one_line(f"{step['detail']}; next: {remedy}")
+            steps.append({**step, "detail": f"{step['detail']}; next: {remedy}"})
+        else:
+            steps.append(step)
+    if not told:
+        return result
+    found = {**result, "plan": {**result["plan"], "steps": steps}}
+    for former, now in told.items():
+        found["msg"] = str(found.get("msg", "")).replace(former, now)
+        if "diff" in found:
+            found["diff"] = {key: text.replace(former, now) for key, text in found["diff"].items()}
+    return found
+
+
+def remedy_of(refusal: str, facts: Mapping[str, Any]) -> str:
+    """Return what to do about a refusal of a host, empty where the refusal says it or nothing is known."""
+    system = facts.get("system", {}).get("os", {}).get("id", "")
+    remedies = (remedy for pattern, remedy in _REMEDIES if pattern.search(refusal))
+    return next((text if isinstance(text, str) else text.get(system, "") for text in remedies), "")
 
 
 def _runtimes(document: Document) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import explained
 
 PCI, VF = "0000:18:00.0", "0000:18:00.2"
+_PYTHON = "ansible_python_interpreter"
 UNLIMITED = {"memlock": "unlimited", "nofile": 1048576}
 
 
@@ -109,6 +110,30 @@ class TestFunctionsWithoutGuid:
     def test_one_that_has_a_guid_is_not(self) -> None:
         assert said(self.port("a088:c203:0000:0001"), interfaces=[{"pci": PCI, "vfs": 1}]) == []
         assert len(said(self.port("a088:c203:0000:0001"), interfaces=[{"pci": PCI, "vfs": 2}])) == 1
+
+
+class TestRemedies:
+    def refused(self, detail: str, system: str = "rhel") -> dict[str, Any]:
+        found = answer(step("boot:x", status="refused", detail=detail), system={"os": {"id": system}})
+        return {**found, "msg": f"refused:\n  - {detail}", "diff": {"prepared": f"refused: boot x - {detail}\n"}}
+
+    @pytest.mark.parametrize(
+        ("detail", "system", "remedy"),
+        [
+            ("it could not run: /etc/x is on /etc, which is mounted ro", "rhel", "mount it writable"),
+            ("it could not run: /home/d/p is a user's, and SELinux lets systemd start nothing there", "rhel", _PYTHON),
+            ("it could not run: /apps/p is on /apps, which is on the network", "rhel", _PYTHON),
+            ("no supported boot loader was found", "flatcar", "/oem/grub.cfg"),
+        ],
+    )
+    def test_a_refusal_says_what_to_do_wherever_it_is_told(self, detail: str, system: str, remedy: str) -> None:
+        found = explained(self.refused(detail, system), {})
+        texts = (found["plan"]["steps"][0]["detail"], found["msg"], found["diff"]["prepared"])
+        assert all(f"{detail}; next: " in text and remedy in text for text in texts)
+
+    @pytest.mark.parametrize("detail", ["no supported boot loader was found", "it has no network interface"])
+    def test_one_that_nothing_more_is_known_of_stays(self, detail: str) -> None:
+        assert explained(self.refused(detail), {}) == self.refused(detail)
 
 
 def test_an_answer_without_a_plan_stays_as_it_is() -> None:

@@ -10,6 +10,7 @@ brings such ports up itself and sets rates last.
 
 from __future__ import annotations
 
+import posixpath
 from typing import Final, Iterable, Sequence
 
 from ..concerns.pcie.registers import lasting
@@ -122,7 +123,7 @@ def unit_text(python: str, program: str, entries: Iterable[BootEntry] = (), *, w
             "[Unit]",
             "Description=RDMA network settings (rdma.fabric)",
             "DefaultDependencies=no",
-            f"RequiresMountsFor=/etc /usr/local/lib /var/lib {PROGRAM_DIRECTORY}",
+            f"RequiresMountsFor=/etc {PROGRAM_DIRECTORY} {posixpath.dirname(python)}",
             f"After={' '.join(_AFTER)}",
             *(f"Wants={target}" for target in first),
             f"Before={' '.join((*first, *_BEFORE))}",

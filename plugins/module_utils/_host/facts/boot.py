@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import Iterable
+import re
+from typing import Iterable, Sequence
 
 from ..machine import host_files, program
 from ..machine.access import HostError
@@ -16,6 +17,7 @@ from ..machine.probe import Probe, printable
 from ..spec.cards import kept_cards
 from .managers.read import read_managers
 from .own_files import read_awaited
+from .remote_storage import Mount
 from .shapes import Boot, BootResult, Guarded, SetElsewhere
 
 RESULT = StateFile(
@@ -27,6 +29,10 @@ RESULT = StateFile(
 OTHER_CARDS = "other_cards"
 _PYTHON = "/usr/bin/python3"
 _OWN_INTERPRETER = "/proc/self/exe"
+_OF_USERS = ("/home/", "/root/")
+_NEW_ENOUGH = re.compile(r"/python3\.(?:[89]|[1-9]\d)\Z")
+# Mounted after the boot unit has run.
+_LATE = ("nfs", "nfs4", "cifs", "ceph", "lustre", "gpfs", "beegfs", "9p")
 _MOST_LINES = 8
 _GUARD_STATES = (
     ("armed", host_files.GUARD_FILE),
@@ -37,12 +43,17 @@ _GUARD_STATES = (
 
 
 def read_boot_state(
-    probe: Probe, netdevs: Iterable[str], files: dict[str, str], set_elsewhere: dict[str, list[SetElsewhere]]
+    probe: Probe,
+    netdevs: Iterable[str],
+    files: dict[str, str],
+    set_elsewhere: dict[str, list[SetElsewhere]],
+    mounts: Iterable[Mount],
 ) -> Boot:
     """Return the network managers, the boot unit and its last result, the guard, and what awaits a reboot.
 
     ``files`` are ours and ``set_elsewhere`` the settings of ports in files of others, which were read before.
     """
+    python = _python(probe)
     names = [posixpath.join(host_files.PROGRAM_DIRECTORY, name) for name in probe.names(host_files.PROGRAM_DIRECTORY)]
     return {
         "files": files,
@@ -51,7 +62,8 @@ def read_boot_state(
             "enabled": probe.target(host_files.ENABLED_BY) is not None,
             "programs": [printable(path) for path in names if program.is_program(path)],
         },
-        "python": _python(probe),
+        "python": python,
+        "unfit": _unfit(probe, python, sorted(mounts, key=lambda mount: len(mount.point))),
         "result": _result(probe),
         "guard": _guard(probe),
         "awaited": read_awaited(probe),
@@ -67,7 +79,21 @@ def _python(probe: Probe) -> str:
         general = probe.host.realpath(_PYTHON)
     except HostError:
         general = None
-    return _PYTHON if own in ("", general) else printable(own)
+    # SELinux lets systemd start nothing of a user's.
+    is_usable = own.startswith(_OF_USERS) and _NEW_ENOUGH.search(general or "")
+    return _PYTHON if own in ("", general) or is_usable else printable(own)
+
+
+def _unfit(probe: Probe, python: str, mounts: Sequence[Mount]) -> str:
+    """Return why the boot unit could not be written or run, empty if nothing is known against it."""
+    for path, flag in ((host_files.UNIT_FILE, "ro"), (host_files.RESULT_FILE, "ro"), (python, "noexec")):
+        for mount in [each for each in mounts if path.startswith(f"{each.point.rstrip('/')}/")][-1:]:
+            late = flag == "noexec" and mount.point != "/" and (mount.kind in _LATE or mount.kind.startswith("fuse"))
+            if late or flag in mount.options:
+                return f"{path} is on {mount.point}, which is {'on the network' if late else f'mounted {flag}'}"
+    if python.startswith(_OF_USERS) and probe.text("/sys/fs/selinux/enforce") == "1":
+        return f"{python} is a user's, and SELinux lets systemd start nothing there"
+    return ""
 
 
 def _guard(probe: Probe) -> Guarded | None:

@@ -23,7 +23,7 @@ from .own_files import JOURNAL, read_own_files
 from .owners import read_owners
 from .pci import Function, add_slots, gpu_entry, nic_entry, read_functions, read_pcie
 from .rdma import read_rdma
-from .remote_storage import read_remote_storage
+from .remote_storage import read_all_mounts, read_remote_storage
 from .settings import read_settings
 from .shapes import Facts, Gpu, Nic, RdmaDevice, ReadNetdev, SetElsewhere
 from .system import read_system
@@ -71,7 +71,8 @@ def read_host(
     with_processors = processor_nodes(probe)
     system = read_system(probe, with_processors)
     functions, tables = read_functions(probe), read_tables(probe, every_hop=desired is not None)
-    carried = read_carried(probe, tables, read_remote_storage(probe))
+    mounts = read_all_mounts(probe)
+    carried = read_carried(probe, tables, read_remote_storage(probe, mounts))
     netdevs = read_netdevs(probe, [*tables.defaults, *spec["protected_interfaces"], *(each.netdev for each in carried)])
     rdma = read_rdma(probe, netdevs, tables.addressed)
     nics, gpus, managers = _read_devices(probe, functions, netdevs, rdma, with_processors)
@@ -94,7 +95,7 @@ def read_host(
         "pcie": read_pcie(probe, fabric, gpus),
         "uplinks": uplinks,
         "labels": node_labels(system, nics, bool(gpus)),
-        "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, set_elsewhere),
+        "boot": read_boot_state(probe, [each.raw_name for each in netdevs], own_files, set_elsewhere, mounts),
         "naming": read_naming(probe, system, netdev_facts, nics, spec),
         "owners": read_owners(probe),
         # Read below for the devices that entries of the spec select.

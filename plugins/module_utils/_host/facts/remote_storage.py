@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Iterable, Mapping, NamedTuple
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from ..machine.access import MOUNTS
 from ..machine.probe import Address, Probe, address_of, natural, printable
@@ -43,7 +43,7 @@ _MOST_NAMED = 3
 
 
 class Mount(NamedTuple):
-    """A mounted file system: mount point, type, device (``8:1``), source, and the options of the type."""
+    """A mounted file system: mount point, type, device (``8:1``), source, and all options."""
 
     point: str
     kind: str
@@ -68,15 +68,20 @@ class Storage(NamedTuple):
     carries: str
 
 
-def read_remote_storage(probe: Probe) -> list[Storage]:
+def read_all_mounts(probe: Probe) -> list[Mount]:
+    """Return every mounted file system."""
+    return parse_mounts(probe.content(MOUNTS) or "")
+
+
+def read_remote_storage(probe: Probe, mounts: Sequence[Mount]) -> list[Storage]:
     """Return every path to mounted file systems and swap on the network, each once."""
     has_disks = probe.names(SESSIONS) or any(map(_CONTROLLER.fullmatch, probe.names(CONTROLLERS)))
-    return [Storage(way, _clause(way, uses)) for way, uses in _used(probe, bool(has_disks)).items()]
+    return [Storage(way, _clause(way, uses)) for way, uses in _used(probe, mounts, bool(has_disks)).items()]
 
 
 def rdma_connections(probe: Probe) -> dict[Way, list[str]]:
     """Return every path to storage over RDMA, with the mount points and swap on it; NVMe is connected without, too."""
-    ways = _used(probe, has_disks=True)
+    ways = _used(probe, read_all_mounts(probe), has_disks=True)
     for name in probe.names(_NVME):
         way = _way_of_controller(probe, name)
         if way is not None:
@@ -84,8 +89,7 @@ def rdma_connections(probe: Probe) -> dict[Way, list[str]]:
     return {way: uses for way, uses in ways.items() if way.over in MODULES_OF_MOUNTS}
 
 
-def _used(probe: Probe, has_disks: bool) -> dict[Way, list[str]]:
-    mounts = parse_mounts(probe.content(MOUNTS) or "")
+def _used(probe: Probe, mounts: Sequence[Mount], has_disks: bool) -> dict[Way, list[str]]:
     used: dict[Way, list[str]] = {}
     for mount in mounts:
         if mount.kind in NFS and "addr" in mount.options:
@@ -99,7 +103,7 @@ def _used(probe: Probe, has_disks: bool) -> dict[Way, list[str]]:
 
 def read_mounts(probe: Probe) -> dict[str, list[str]]:
     """Return what needs a module of the RDMA stack, by its kind in ``CLIENTS``: mount points, swap, or a server."""
-    mounts = parse_mounts(probe.content(MOUNTS) or "")
+    mounts = read_all_mounts(probe)
     found: dict[str, list[str]] = {}
     for mount in mounts:
         found.setdefault(mount.kind, []).append(mount.point)
@@ -112,13 +116,13 @@ def read_mounts(probe: Probe) -> dict[str, list[str]]:
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """Parse mountinfo: device and mount point precede `` - ``; type, source and the options of the type follow."""
+    """Parse mountinfo: device, mount point and options precede `` - ``; type, source and the type's options follow."""
     mounts = []
     for line in text.splitlines():
         general, _dash, special = line.partition(" - ")
         fields, of_kind = general.split(" "), special.split(" ")
         if len(fields) >= 6 and len(of_kind) >= 3:
-            options = dict(option.partition("=")[::2] for option in of_kind[2].split(","))
+            options = dict(option.partition("=")[::2] for option in f"{fields[5]},{of_kind[2]}".split(","))
             mounts.append(Mount(_plain(fields[4]), of_kind[0], fields[2], _plain(of_kind[1]), options))
     return mounts
 
@@ -137,7 +141,8 @@ def public_mounts(text: str) -> str:
             kept = ",".join(f"{key}={mount.options[key]}" for key in ("proto", "addr") if key in mount.options)
             lines.append(f"0 0 0:0 / {point} rw - {mount.kind} none {kept}\n")
         elif not mount.device.startswith("0:"):
-            lines.append(f"0 0 {mount.device} / {point} rw - disk none rw\n")
+            flags = [flag for flag in ("ro", "noexec") if flag in mount.options and mount.point == point]
+            lines.append(f"0 0 {mount.device} / {point} {','.join(flags) or 'rw'} - disk none rw\n")
         elif mount.kind in MODULES_OF_MOUNTS:
             lines.append(f"0 0 0:0 / {point} rw - {mount.kind} none rw\n")
     return "".join(dict.fromkeys(lines))

@@ -28,7 +28,7 @@ _ONLY_FOR_PLANS = {
     "netdevs": ("link_type", "name_origin", "operstate"),
     "rdma": ("hca_type", "system_image_guid"),
     "modules": ("out_of_tree", "refcount", "srcversion", "users"),
-    "boot": ("managers", "python", "set_elsewhere", "unit"),
+    "boot": ("managers", "python", "set_elsewhere", "unfit", "unit"),
 }
 # The keys of a device that are None when left out.
 _NONE = {

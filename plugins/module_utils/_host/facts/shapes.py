@@ -319,9 +319,7 @@ class KnownAwaited(Awaited):
     this_boot: bool
 
 
-class Boot(TypedDict):
-    """The configuration for the host's next boot (own_files.py, boot.py)."""
-
+class _Boot(TypedDict):
     files: dict[str, str]
     managers: Managers
     unit: Unit
@@ -330,6 +328,12 @@ class Boot(TypedDict):
     guard: Guarded | None
     awaited: dict[str, KnownAwaited]
     set_elsewhere: dict[str, list[SetElsewhere]]
+
+
+class Boot(_Boot, total=False):
+    """The configuration for the host's next boot (own_files.py, boot.py), and why our unit could not run then."""
+
+    unfit: str
 
 
 class Digest(TypedDict):

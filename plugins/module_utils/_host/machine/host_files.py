@@ -36,7 +36,8 @@ BOOT_SPEC_FILE = "/etc/rdma-fabric/host.json"
 NETPLAN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
 # The beginning of the path of our policy script, which ends with the digest of its text.
 IRQBALANCE_SCRIPT = "/etc/rdma-fabric/irqbalance-"
-PROGRAM_DIRECTORY = "/usr/local/lib/rdma-fabric"
+# Not below /usr, which image-based systems mount read-only.
+PROGRAM_DIRECTORY = "/var/lib/rdma-fabric"
 RESULT_FILE = "/var/lib/rdma-fabric/boot.json"
 # An uplink change that takes effect at the next boot; removed then.
 STAGED_FILE = "/var/lib/rdma-fabric/guard-at-boot.json"

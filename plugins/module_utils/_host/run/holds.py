@@ -25,6 +25,8 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping
 
+from ..boot.files import unit_files
+from ..boot.persisted import AT_BOOT, boot_entries
 from ..engine.concerns import CONCERNS
 from ..engine.context import Context
 from ..engine.failures import Fault
@@ -58,12 +60,14 @@ from ..facts.owners import (
 )
 from ..facts.shapes import Nic
 from ..machine.access import Host
+from ..machine.host_files import UNIT_FILE
 from ..machine.probe import Probe, first_pci_address
 from ..spec.driver_families import VENDOR_FLAVOURS
 from ..spec.functions import VFIO
 from ..spec.host import CONSENTS
 from ..spec.interface_keys import KEYS, OF_NIC, OF_NUMBER
 from ..spec.pcie import READ_REQUEST
+from ..spec.persisted import device_of
 
 CONSENT = "takeover"
 RELOAD = "driver_reload"
@@ -141,6 +145,19 @@ def refuse_without_kmod(context: Context, planned: Iterable[Step]) -> list[Step]
     if any(map(_brings_kmod, (*context.earlier, *steps))):
         return steps
     return [_refused(step, _REFUSAL) if _loads(context, step) else step for step in steps]
+
+
+def refuse_unkept(context: Context, planned: Iterable[Step]) -> list[Step]:
+    """Return the steps; what the boot unit would have to keep is refused where it could not run."""
+    if not unit_files(context):
+        return list(planned)
+    kept = {"", *map(device_of, boot_entries(context))}
+    reason = f"the boot unit, which would keep it, could not run: {context.actual.facts['boot']['unfit']}"
+    unkept = {
+        f"boot:{UNIT_FILE}",
+        *(each["id"] for each in planned if each["concern"] in AT_BOOT and address_of(each) in kept),
+    }
+    return [_refused(step, reason) if step["id"] in unkept else step for step in planned]
 
 
 def taken(context: Context, step: Step) -> list[str]:

@@ -99,6 +99,7 @@ def _holds(context: Context) -> list[_Hold]:
     facts, found = context.actual.facts, []
     torn_down = any("reload_failed" in eswitch for eswitch in facts["eswitch"].values())
     others = facts["owners"] or torn_down or facts.get("without_kmod") or "rdma_users" in facts
+    others = others or facts["boot"].get("unfit")
     if not (others or facts["unreadable"]):
         return []
     from . import holds
@@ -111,6 +112,8 @@ def _holds(context: Context) -> list[_Hold]:
         found.append(_Hold(lambda _context: [], holds.refuse_without_kmod))
     if "rdma_users" in facts:
         found.append(_Hold(lambda _context: [], holds.ask_users))
+    if facts["boot"].get("unfit"):
+        found.append(_Hold(lambda _context: [], holds.refuse_unkept))
     if facts["unreadable"]:
         found.append(_Hold(lambda _context: [], holds.refuse_unread))
     return found

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import public_mounts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
@@ -24,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_fil
     UNIT_FILE,
     BrokenState,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program, program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
@@ -188,12 +189,75 @@ class TestPlan:
         assert not preview(kernel, check_spec(WISH), CHECK, None).get("failed")
 
 
+def programs(kernel: Kernel) -> list[str]:
+    return list(filter(is_program, (f"{PROGRAM_DIRECTORY}/{name}" for name in kernel.list(PROGRAM_DIRECTORY))))
+
+
+class TestUnfit:
+    """What the unit would keep is refused before the first step, where it could not be written or run."""
+
+    OWN = "/home/deploy/python/bin/python3.12"
+
+    @pytest.mark.parametrize(
+        ("mounts", "enforcing", "reason"),
+        [
+            ("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 8:2 / /etc rw - erofs /dev/sda2 ro\n", "0", "mounted ro"),
+            ("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 8:2 / /var/lib ro,nodev - xfs /dev/sda2 rw\n", "0", "mounted ro"),
+            (
+                "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 8:2 / /home rw,noexec - xfs /dev/sda2 rw\n",
+                "0",
+                "mounted noexec",
+            ),
+            ("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 0:44 / /home rw - nfs4 nas:/home rw\n", "0", "on the network"),
+            ("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n", "1", "SELinux"),
+        ],
+    )
+    def test_nothing_is_set_that_the_next_boot_loses(self, mounts: str, enforcing: str, reason: str) -> None:
+        kernel = host(**{self.OWN: "", "/proc/self/mountinfo": mounts, "/sys/fs/selinux/enforce": enforcing})
+        kernel.tree.add_link("/proc/self/exe", self.OWN)
+        outcome = apply(kernel, check_spec(WISH), APPLY, None, kernel)
+        assert outcome.get("failed")
+        assert {step["status"] for step in outcome["plan"]["steps"]} == {"refused"}
+        assert {step["id"].partition(":")[0] for step in outcome["plan"]["steps"]} == {"boot", "mtu"}
+        assert all(reason in step["detail"] for step in outcome["plan"]["steps"])
+        assert outcome["executed"] == [] and not kernel.exists(UNIT_FILE)
+
+    @pytest.mark.parametrize(
+        "mounts",
+        [
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 254:0 / /usr ro - btrfs /dev/mapper/usr ro\n",
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 8:2 / /etc/hosts ro - ext4 /dev/sda2 ro\n",
+            "1 0 0:20 / / rw - nfs4 nas:/root rw\n",
+        ],
+    )
+    def test_a_system_of_an_image_keeps_it(self, mounts: str) -> None:
+        kernel = host(**{self.OWN: "", "/proc/self/mountinfo": mounts, "/sys/fs/selinux/enforce": "0"})
+        kernel.tree.add_link("/proc/self/exe", self.OWN)
+        assert not applied(kernel, WISH).get("failed")
+        assert kernel.exists(ENABLED_BY)
+
+    def test_what_needs_no_unit_is_done(self) -> None:
+        mounts = "1 0 8:1 / /etc ro - ext4 /dev/sda1 rw\n"
+        kernel = host(**{"/proc/self/mountinfo": mounts})
+        assert applied(kernel, {"limits": {"memlock": 65536}})["executed"]
+
+    def test_a_recording_has_what_tells_it(self) -> None:
+        text = (
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 8:2 / /etc ro - xfs /dev/sda2 ro\n1 0 8:3 / /var/x ro - xfs a ro\n"
+        )
+        assert public_mounts(text).splitlines() == [
+            "0 0 8:1 / / rw - disk none rw",
+            "0 0 8:2 / /etc ro - disk none rw",
+            "0 0 8:3 / /var rw - disk none rw",
+        ]
+
+
 class TestUnit:
     def test_it_comes_with_program_and_wishes_and_is_enabled(self) -> None:
         kernel = host()
         outcome = applied(kernel, WISH)
         assert outcome["plan"]["steps"] == []
-        assert kernel.list(PROGRAM_DIRECTORY) == [program_path().rpartition("/")[2]]
+        assert programs(kernel) == [program_path()]
         assert kernel.link(ENABLED_BY) == UNIT_FILE
         assert kernel.read(UNIT_FILE) == unit_text("/usr/bin/python3", program_path(), [{"mtu": 9000, "state": "up"}])
         assert json.loads(kernel.read(BOOT_SPEC_FILE)) == {
@@ -227,6 +291,19 @@ class TestUnit:
         applied(kernel, WISH)
         assert "ExecStart=/opt/python/bin/python3.12 -I -S" in kernel.read(UNIT_FILE)
 
+    @pytest.mark.parametrize(("general", "used"), [("python3.9", True), ("python3.6", False), ("python3.13", True)])
+    def test_an_interpreter_of_a_user_gives_way_to_the_one_of_the_system(self, general: str, used: bool) -> None:
+        own = "/home/deploy/.pyenv/versions/3.12.1/bin/python3.12"
+        kernel = host(**{own: "", f"/usr/bin/{general}": ""})
+        kernel.tree.add_link("/usr/bin/python3", general)
+        kernel.tree.add_link("/proc/self/exe", own)
+        applied(kernel, WISH)
+        text = kernel.read(UNIT_FILE)
+        assert f"ExecStart={'/usr/bin/python3' if used else own} -I -S" in text
+        assert f"/var/lib/rdma-fabric {'/usr/bin' if used else own[: own.rindex('/')]}\n" in text, (
+            "it is mounted before"
+        )
+
     def test_its_general_name_is_used_where_it_leads_there(self) -> None:
         kernel = host(**{"/usr/bin/python3.11": ""})
         kernel.tree.add_link("/usr/bin/python3", "python3.11")
@@ -254,7 +331,7 @@ class TestUnit:
         applied(kernel, WISH)
         kernel.tree.add_file(f"{PROGRAM_DIRECTORY}/host-0123456789abcdef.pyz", "old")
         applied(kernel, WISH)
-        assert kernel.list(PROGRAM_DIRECTORY) == [program_path().rpartition("/")[2]]
+        assert programs(kernel) == [program_path()]
 
     def test_it_goes_when_nothing_is_left_for_it(self) -> None:
         kernel = host()

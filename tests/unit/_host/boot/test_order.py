@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_fil
     UNIT,
     UNIT_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import PREFIX, program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
@@ -59,7 +59,7 @@ class Host(Kernel):
 
     def of_the_unit(self) -> dict[str, tuple[bytes, int]]:
         """Bytes and mode of every file of the boot unit."""
-        places = ("/etc/systemd/system/", "/etc/rdma-fabric/", PROGRAM_DIRECTORY)
+        places = ("/etc/systemd/system/", "/etc/rdma-fabric/", f"{PROGRAM_DIRECTORY}/{PREFIX}")
         return {
             path: (data, self.modes.get(path, 0)) for path, data in self.tree.files.items() if path.startswith(places)
         }

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.settings import RULES_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, BOOT_SPEC_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import Outcome, set_devices_up, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -163,8 +164,7 @@ class TestSoftDevices:
             'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="rxe0", TAG+="systemd", '
             'ENV{SYSTEMD_WANTS}+="rdma-fabric-devices.service"\n' in kernel.read(RULES_FILE)
         )
-        (program,) = kernel.list("/usr/local/lib/rdma-fabric")
-        assert f"/usr/local/lib/rdma-fabric/{program} devices\n" in kernel.read(UNIT_FILE)
+        assert f"{program_path()} devices\n" in kernel.read(UNIT_FILE)
 
     def test_a_name_with_a_meaning_for_udev_stays_a_pattern(self) -> None:
         kernel = guest('x", RUN+="sh -c id|*')
