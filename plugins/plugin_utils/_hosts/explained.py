@@ -39,6 +39,33 @@ _REMEDIES: tuple[tuple[Pattern[str], str | Mapping[str, str]], ...] = (
         },
     ),
 )
+# By the files that it writes again: who does, and its own switch, as an edit is gone with the next boot. cloud-init:
+# cloudinit/net/*.py; netplan(5); systemd-network-generator.service(8); nm-initrd-generator(8).
+_WRITERS: tuple[tuple[Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"/etc/netplan/50-cloud-init\.yaml|/etc/network/interfaces\.d/50-cloud-init(?:\.cfg)?|"
+            r"/etc/systemd/network/10-cloud-init-[^\s,]+|/etc/NetworkManager/system-connections/cloud-init-[^\s,]+"
+        ),
+        "before that keep cloud-init from {file}, which it writes again at a boot, and from naming interfaces by MAC "
+        "address itself: network: {{config: disabled}} in /etc/cloud/cloud.cfg.d/99-disable-network-config.cfg, or "
+        "change the source of it (user data, MAAS, the cloud)",
+    ),
+    (
+        re.compile(r"/run/systemd/network/10-netplan-[^\s,]+|/run/NetworkManager/system-connections/netplan-[^\s,]+"),
+        "netplan makes {file} anew at each boot: change its definition in /etc/netplan, and run netplan generate",
+    ),
+    (
+        re.compile(r"/etc/netplan/90-NM-[^\s,]+"),
+        "NetworkManager writes {file} whenever its profile changes: change that by nmcli connection modify",
+    ),
+    (
+        re.compile(
+            r"/run/systemd/network/(?:7[01]|91)-[^\s,]+|/run/NetworkManager/system-connections/(?!netplan-)[^\s,]+"
+        ),
+        "{file} is made anew at each boot from kernel arguments (ip=, ifname=): change those",
+    ),
+)
 # Modules that make a file in /dev/infiniband for programs.
 _DEVICE_FILES = ("ib_umad", "ib_uverbs", "rdma_ucm")
 
@@ -59,30 +86,37 @@ def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, A
 
 
 def _with_remedies(result: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer in which each refusal ends with what to do about it, wherever the answer has its text."""
-    steps, told = [], {}
-    for step in result["plan"]["steps"]:
-        remedy = remedy_of(step["detail"], result["facts"]) if step["status"] == REFUSED else ""
-        if remedy:
-            told[one_line(step["detail"])] = one_line(f"{step['detail']}; next: {remedy}")
-            steps.append({**step, "detail": f"{step['detail']}; next: {remedy}"})
-        else:
-            steps.append(step)
+    """Return an answer in which each refusal and notice ends with what to do about it, wherever the answer has it."""
+    plan, facts = result["plan"], result["facts"]
+    refusals = [step["detail"] for step in plan["steps"] if step["status"] == REFUSED]
+    remedies = {text: f"{text}{remedy_of(text, facts)}{_writers_of(text)}" for text in refusals}
+    remedies.update({text: f"{text}{_writers_of(text)}" for text in plan["notices"]})
+    told = {former: now for former, now in remedies.items() if now != former}
     if not told:
         return result
-    found = {**result, "plan": {**result["plan"], "steps": steps}}
+    steps = [{**step, "detail": told.get(step["detail"], step["detail"])} for step in plan["steps"]]
+    notices = [told.get(text, text) for text in plan["notices"]]
+    found = {**result, "plan": {**plan, "steps": steps, "notices": notices}}
     for former, now in told.items():
-        found["msg"] = str(found.get("msg", "")).replace(former, now)
+        line, instead = one_line(former), one_line(now)
+        found["msg"] = str(found.get("msg", "")).replace(line, instead)
         if "diff" in found:
-            found["diff"] = {key: text.replace(former, now) for key, text in found["diff"].items()}
+            found["diff"] = {key: text.replace(line, instead) for key, text in found["diff"].items()}
     return found
+
+
+def _writers_of(text: str) -> str:
+    """Return who writes files again that a text names, each with its own switch."""
+    found = [(pattern.search(text), switch) for pattern, switch in _WRITERS]
+    return "".join(f"; {switch.format(file=match.group())}" for match, switch in found if match)
 
 
 def remedy_of(refusal: str, facts: Mapping[str, Any]) -> str:
     """Return what to do about a refusal of a host, empty where the refusal says it or nothing is known."""
     system = facts.get("system", {}).get("os", {}).get("id", "")
     remedies = (remedy for pattern, remedy in _REMEDIES if pattern.search(refusal))
-    return next((text if isinstance(text, str) else text.get(system, "") for text in remedies), "")
+    text = next((each if isinstance(each, str) else each.get(system, "") for each in remedies), "")
+    return f"; next: {text}" if text else ""
 
 
 def _runtimes(document: Document) -> Iterator[str]:

@@ -178,3 +178,11 @@ def test_another_mtu_and_other_rings_and_channels_are_told(path: str, text: str)
     notices = [each for each in previewed(kernel, wish(wanted))["plan"]["notices"] if "keep one" in each]
     assert [f"{path} sets {key}" in each for key, each in zip(("mtu to 1500", "rx_ring to 512"), notices)] == [True] * 2
     assert len(notices) == 2, "the same number of channels is no harm"
+
+
+def test_what_netplan_generates_is_no_other_owner() -> None:
+    """It makes the file anew of its definitions, ours among them."""
+    generated = "/run/systemd/network/10-netplan-enp1s0f0.link"
+    kernel = host(generated, f"[Match]\nMACAddress={MAC}\n[Link]\nMTUBytes=1500\n")
+    notices = previewed(kernel, wish({"pci": PF, "mtu": 9000}))["plan"]["notices"]
+    assert not [each for each in notices if generated in each]

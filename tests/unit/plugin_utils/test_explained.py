@@ -131,6 +131,30 @@ class TestRemedies:
         texts = (found["plan"]["steps"][0]["detail"], found["msg"], found["diff"]["prepared"])
         assert all(f"{detail}; next: " in text and remedy in text for text in texts)
 
+    @pytest.mark.parametrize(
+        ("file", "switch"),
+        [
+            ("/etc/netplan/50-cloud-init.yaml", "/etc/cloud/cloud.cfg.d/99-disable-network-config.cfg"),
+            ("/etc/network/interfaces.d/50-cloud-init", "network: {config: disabled}"),
+            ("/etc/NetworkManager/system-connections/cloud-init-eth0.nmconnection", "user data"),
+            ("/run/systemd/network/10-netplan-eth0.network", "netplan generate"),
+            ("/run/NetworkManager/system-connections/netplan-eth0.nmconnection", "netplan generate"),
+            ("/etc/netplan/90-NM-f2a1.yaml", "nmcli connection modify"),
+            ("/run/NetworkManager/system-connections/default_connection.nmconnection", "kernel arguments"),
+        ],
+    )
+    def test_who_writes_a_file_again_is_named_with_its_own_switch(self, file: str, switch: str) -> None:
+        detail = f"/etc/a, {file} know it as eth0; next: configure rail0 there as well"
+        (told,) = explained(self.refused(detail), {})["plan"]["steps"]
+        assert told["detail"].startswith(f"{detail}; ") and file in told["detail"][len(detail) :]
+        assert switch in told["detail"]
+        noted = {**answer(), "plan": {"steps": [], "notices": [f"{file} still has eth0; remove it there"]}}
+        assert switch in explained(noted, {})["plan"]["notices"][0]
+
+    def test_a_file_of_the_user_is_nobody_elses(self) -> None:
+        detail = "/etc/netplan/60-fabric.yaml knows it as eth0; next: configure rail0 there as well"
+        assert explained(self.refused(detail), {}) == self.refused(detail)
+
     @pytest.mark.parametrize("detail", ["no supported boot loader was found", "it has no network interface"])
     def test_one_that_nothing_more_is_known_of_stays(self, detail: str) -> None:
         assert explained(self.refused(detail), {}) == self.refused(detail)

@@ -29,6 +29,7 @@ ESWITCH = "eswitch_mode"
 MTU = "mtu"
 _PROFILES = ("/etc/NetworkManager/system-connections/",)
 _NETPLAN = ("/etc/netplan/",)
+_GENERATED = "/run/systemd/network/10-netplan-"
 _STANZAS = (ifupdown.MAIN_FILE, f"{ifupdown.DIRECTORY}/")
 _UNITS = "/etc/systemd/system"
 _WRITTEN = re.compile(r"\becho (\d+) ?> ?/sys/(?:class/net|bus/pci/devices)/([^/\s]+)/(?:device/)?sriov_numvfs\b")
@@ -90,6 +91,9 @@ def read_set_elsewhere(
 
 def _of_links(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str, str]]:
     for name, path, text in link_files(probe, netdevs, nics):
+        # What netplan generates of its definitions, which are read themselves.
+        if _GENERATED in path:
+            continue
         settings = ini.settings(text)
         count = _count_of_link(settings)
         yield from ((name, path, VFS, str(number)) for number in ([] if count is None else [count]))
