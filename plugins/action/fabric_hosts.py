@@ -29,9 +29,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away impo
     ports_without_functions,
     uplinks_given_away,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import why_facts_refused, without_facts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import why_facts_refused
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
-    CONTROLLER,
     Unfinished,
     drained,
     drains_of_policies,
@@ -89,7 +88,7 @@ class ActionModule(FabricAction):
         hosts = taking_part_in_turn(arguments["hosts"], task_vars, self._loader)
         variables = variables_of_hosts(task_vars)
         if arguments["by_facts"]:
-            return _set_by_facts(hosts, variables, strict=arguments["strict"])
+            return _set_by_facts(hosts, variables)
         if arguments["plans"]:
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])
@@ -135,14 +134,13 @@ class ActionModule(FabricAction):
             super()._refuse_facts(task_vars)
 
 
-def _set_by_facts(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], *, strict: bool) -> dict[str, Any]:
-    """Return the variables of this collection that facts of hosts have set, with the values that they get back."""
+def _set_by_facts(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Raise ActionFailure with the variables of this collection that facts of hosts have set."""
     names = {host: names_by_facts(variables[host]) for host in hosts if host in variables}
-    controller = variables.get(CONTROLLER, {})
-    found = {host: without_facts(own, variables[host], controller) for host, own in names.items() if own}
-    if found and strict:
-        raise ActionFailure("; ".join(why_facts_refused(host, own) for host, own in found.items()), by_facts=found)
-    return {"changed": False, "unfinished": [], "by_facts": found}
+    refused = [why_facts_refused(host, own) for host, own in names.items() if own]
+    if refused:
+        raise ActionFailure("; ".join(refused))
+    return {"changed": False, "unfinished": []}
 
 
 class _Problem(NamedTuple):

@@ -36,6 +36,7 @@ options:
       - canaries
       - turns
       - turn
+      - by_facts
 """
 
 EXAMPLES = r"""
@@ -61,7 +62,9 @@ from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import without_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 
 _ASKED = {"reboots_parallel": "rdma_fabric_reboot_parallel", "discover_machine": "rdma_fabric_discover_machine"}
@@ -84,6 +87,10 @@ class LookupModule(LookupBase):
         given = Given(variables, template)
         if term == "hosts":
             return fabric_of(given, variables, self._loader)[1]
+        if term == "by_facts":
+            hosts, host = variables_of_hosts(variables), variables["inventory_hostname"]
+            own = without_facts(names_by_facts(hosts[host]), hosts[host], hosts.get("localhost") or {})
+            return [{"key": name, "value": value} for name, value in own.items()]
         if term in ("hosts_pattern", "run_dir", "push"):
             return [str(given.value(f"rdma_fabric_{term}")).strip()]
         # What a user asks goes before what policies say.

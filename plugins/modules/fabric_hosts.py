@@ -97,7 +97,7 @@ options:
   by_facts:
     description:
       - Whether to look only for variables of this collection that facts of O(hosts) have set, as facts outrank the
-        inventory. With O(strict) the task fails if there are any.
+        inventory. The task fails if there are any.
     type: bool
     default: false
   joining:
@@ -229,13 +229,6 @@ hooks:
   returned: when O(hooks) is true
   type: dict
   sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
-by_facts:
-  description:
-    - Of each host whose facts have set variables of this collection, these variables with the values that they had
-      without the facts. The name of its node is that of before its hook, what roles have registered is empty.
-  returned: when O(by_facts) is true
-  type: dict
-  sample: {dgx-01: {rdma_fabric_node_name: dgx-01.example.org}}
 give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of

@@ -155,7 +155,7 @@ def test_hooks_of_success_are_run_where_a_host_has_succeeded(unfinished: list[An
     task = Task(
         "roles/host/tasks/hooks_after_success.yml", "Run the hooks of the stage if the host has succeeded so far"
     )
-    assert task.is_done({"_rdma_fabric_host_before_hooks": {"unfinished": unfinished}}) is runs
+    assert task.is_done({"_rdma_fabric_host_end": {"unfinished": unfinished}}) is runs
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_hooks_of_success_are_run_where_a_host_has_succeeded(unfinished: list[An
         ("reboot", "Run the hooks before the drain", "before_drain"),
         ("reboot", "Run the hooks after the drain", "after_drain"),
         ("failed", "Run the hooks for a failed turn", "failed"),
-        ("failed", "Run the hooks for a rolled back host", "rolled_back"),
+        ("rollback", "Run the hooks for a rolled back host", "rolled_back"),
         ("join", "Run the hooks for a joined node", "verified"),
     ],
 )

@@ -11,6 +11,8 @@ from typing import Any, Iterable, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
+# The task of the role that looks whether the host was there for its hook.
+_REACHES = "Verify that the host stayed reachable during its hook"
 OPEN_HOOK = "_rdma_fabric_host_hook_open"
 _NODE_NAME = f"{PREFIX}node_name"
 # ansible-core before 2.19 says it in words only (TaskTimeoutError in lib/ansible/executor/task_executor.py).
@@ -26,6 +28,8 @@ def why_hook_failed(hook: Mapping[str, Any]) -> str:
     """
     said = [str(message) for message in hook["said"]]
     what = f"the hook {hook['file']} ({hook['stage']})"
+    if hook["task"] == _REACHES:
+        return f"{what} has failed: {hook['host']} can't be reached, so tasks of the hook were passed over: {said[0]}"
     limits = [*map(str, hook["limits"]), *(found.group(1) for found in map(_TIMED_OUT.search, said) if found)]
     if not limits:
         return f"{what} has failed: {said[0] or 'its own error says why'}"

@@ -106,7 +106,9 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
         failed = (own.get("_rdma_fabric_host_end") or {}).get("unfinished")
         if failed:
             # What is registered since then is about going back.
-            why = "; ".join((failed[0]["why"], *_of_its_rollback(own, failed[0]["why"])))
+            why = failed[0]["why"]
+            # A later look has what an earlier one has said of it.
+            why = "; ".join((why, *(said for said in _of_its_rollback(own, why) if said not in why)))
         else:
             why = why_unfinished(
                 own.get("rdma_fabric_host_result"),

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import (
+    _REACHES,
     OPEN_HOOK,
     why_facts_refused,
     why_hook_failed,
@@ -18,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import Unfinished, unfinished_hosts
 
+CHECKOUT = Path(__file__).resolve().parents[3]
 # What ansible-core 2.16 and 2.19 say of a command that was ended at a timeout of three seconds.
 IN_WORDS = "The command action failed to execute in the expected time frame (3) and was terminated"
 IN_A_KEY = "Task failed: Timed out after 3 second(s)."
@@ -58,6 +62,15 @@ def test_a_task_that_took_too_long_is_told_with_its_limit_and_what_to_do(
 )
 def test_any_other_failure_is_told_in_its_own_words(said: tuple[str, ...], reason: str) -> None:
     assert why(*said) == f"the hook /hooks/nccl.yml (changed) has failed: {reason}"
+
+
+def test_a_host_that_is_away_after_its_hook_is_told_however_that_was_found() -> None:
+    kept = {"host": "gpu-01", "stage": "changed", "file": "/hooks/nccl.yml", "task": _REACHES}
+    told = "has failed: gpu-01 can't be reached, so tasks of the hook were passed over: no route"
+    for limits in ([], [600]):
+        assert why_hook_failed({**kept, "said": ["no route"], "limits": limits}).endswith(told)
+    tasks = yaml.safe_load((CHECKOUT / "roles" / "host" / "tasks" / "hook.yml").read_text(encoding="utf-8"))
+    assert _REACHES in [task["name"] for task in tasks[1]["block"]]
 
 
 def test_a_hook_that_has_begun_and_not_ended_fails_its_host_with_what_may_have_done_that() -> None:

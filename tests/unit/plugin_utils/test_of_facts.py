@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Iterator
 
 import pytest
 import yaml
 from ansible import constants
+from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.rdma.fabric.plugins.lookup.run import LookupModule
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import of_facts
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -91,20 +94,14 @@ def test_tasks_for_all_hosts_pass_over_what_such_a_host_says_and_name_it() -> No
     assert "its facts set _rdma_fabric_host_turn, rdma_fabric_node_name" in unfinished["why"]
 
 
-@pytest.mark.parametrize("strict", [True, False])
-def test_a_task_that_looks_for_them_is_run_by_such_a_host_and_names_them(strict: bool) -> None:
+def test_a_task_that_looks_for_them_is_run_by_such_a_host_and_names_them() -> None:
     hostvars = {"a": merged(FORGED), "b": merged({"distribution": "Debian"}), "localhost": {}}
     task_vars = {"hostvars": hostvars, "inventory_hostname": "a", **hostvars["a"]}
-    given = {"hosts": ["a"], "by_facts": True, "strict": strict}
-    result = run_action("fabric_hosts", given, task_vars=task_vars)
-    assert result["by_facts"] == {"a": {"_rdma_fabric_host_turn": {}, "rdma_fabric_node_name": ""}}
-    assert bool(result.get("failed")) is strict
-    assert strict is ("look who wrote them on a" in result.get("msg", ""))
-    none = run_action("fabric_hosts", {**given, "hosts": ["b"]}, task_vars={**task_vars, "inventory_hostname": "b"})
-    assert (none["by_facts"], none.get("failed")) == ({}, None)
-
-
-def test_preflight_refuses_them_of_every_host() -> None:
-    hostvars = {name: merged(FORGED) for name in ("a", "b")}
-    result = run_action("fabric_input", {"hosts": ["a", "b"]}, task_vars={"hostvars": hostvars})
-    assert "hosts a, b: rdma_fabric_node_name: is set by facts of the host" in result["msg"]
+    result = run_action("fabric_hosts", {"hosts": ["a"], "by_facts": True}, task_vars=task_vars)
+    assert "look who wrote them on a" in result["msg"]
+    look = LookupModule(loader=DataLoader(), templar=SimpleNamespace(template=lambda value: value))
+    back = {"_rdma_fabric_host_turn": {}, "rdma_fabric_node_name": ""}
+    assert look.run(["by_facts"], task_vars) == [{"key": name, "value": value} for name, value in back.items()]
+    of_b = {**task_vars, "inventory_hostname": "b"}
+    none = run_action("fabric_hosts", {"hosts": ["b"], "by_facts": True}, task_vars=of_b)
+    assert (look.run(["by_facts"], of_b), none.get("failed")) == ([], None)
