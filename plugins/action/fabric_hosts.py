@@ -30,6 +30,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away impo
     uplinks_given_away,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import why_facts_refused
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import TURN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     Unfinished,
     drained,
@@ -56,7 +57,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.joining import 
     say_interruptions,
     say_who_is_left,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import NoTurn
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import NoTurn, in_turn
 
 display = Display()
 
@@ -96,6 +97,7 @@ class ActionModule(FabricAction):
         of_turns: dict[str, Any] = {
             "drains": drains,
             **({"hooks": hooks_of(hosts, variables)} if arguments["hooks"] else {}),
+            **self._in_turn(task_vars, variables),
         }
         found = unfinished_hosts(hosts, variables)
         if arguments["reboots"]:
@@ -127,6 +129,11 @@ class ActionModule(FabricAction):
         nobody = {"reboot": [], "reload": [], "give_back": {}, "parallel": "1"} if arguments["reboots"] else {}
         notices = [*said, *of_turns.pop("notices", [])]
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
+
+    def _in_turn(self, task_vars: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
+        """Return how the host of the task is interrupted, where it has a turn."""
+        turn = self.templated(task_vars.get(TURN)) if self._task.args.get("hooks") else None
+        return in_turn(turn, variables[turn["host"]]) if turn else {}
 
     def _refuse_facts(self, task_vars: Mapping[str, Any]) -> None:
         """Refuse what facts of the task's host set, unless the task looks for just that."""

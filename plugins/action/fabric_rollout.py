@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, ClassVar, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
@@ -66,14 +65,8 @@ class ActionModule(ClusterAction):
                 raise ActionFailure(f"fabric_rollout: {option}: {err}") from err
         label = arguments["failure_domain"].strip()
         with task_environment(self._environment()):
-            read = slots_and_nodes(
-                lambda: Connection(self.client(arguments), notify=self.progress),
-                _GROUP,
-                arguments["namespace"],
-                label=label,
-                marks=True,
-                skip_nodes=True,
-            )
+            slots_of = {**arguments, "group": _GROUP}
+            read = slots_and_nodes(self, slots_of, label=label, marks=True, skip_nodes=True)
         if label and not read["domains"]:
             raise ActionFailure(
                 f"fabric_rollout: failure_domain: no node has the label {label}, so none is in a failure domain. Look "

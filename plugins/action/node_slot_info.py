@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import group_problem
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
@@ -33,12 +32,6 @@ class ActionModule(ClusterAction):
         if label and label_key_problem(label):
             raise ActionFailure(f"node_slot_info: label: {label!r} {label_key_problem(label)}")
         with task_environment(self._environment()):
-            found = slots_and_nodes(
-                lambda: Connection(self.client(arguments), notify=self.progress),
-                group,
-                arguments["namespace"],
-                label=label,
-                marks=arguments["marks"],
-                skip_nodes=arguments["skip_nodes"],
-            )
+            marks, skip_nodes = arguments["marks"], arguments["skip_nodes"]
+            found = slots_and_nodes(self, arguments, label=label, marks=marks, skip_nodes=skip_nodes)
         return {"changed": False, **found}

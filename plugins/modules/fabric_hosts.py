@@ -91,7 +91,9 @@ options:
         elements: str
         required: true
   hooks:
-    description: Whether to report which task files run at the stages of a host's turn.
+    description:
+      - Whether to report which task files run at the stages of a host's turn and, in the turn of the task's host, how
+        that is interrupted.
     type: bool
     default: false
   by_facts:
@@ -229,6 +231,14 @@ hooks:
   returned: when O(hooks) is true
   type: dict
   sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
+due:
+  description: Whether the task's host is still to be interrupted in its turn.
+  returned: when O(hooks) is true, in the turn of a host
+  type: bool
+spared:
+  description: Whether its node is not drained, as the host only gets what a reboot needs that this run may not do.
+  returned: when O(hooks) is true, in the turn of a host
+  type: bool
 give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of

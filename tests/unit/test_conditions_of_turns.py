@@ -21,8 +21,7 @@ FAILED: dict[str, Any] = {"failed": True}
 DUE: dict[str, Any] = {
     "rdma_fabric_host_result": {"reboot_due": True, "reboot_required": True},
     "_rdma_fabric_host_slot": {"changed": True},
-    "_rdma_fabric_host_due": True,
-    "_rdma_fabric_host_others": {"unfinished": []},
+    "_rdma_fabric_host_others": {"unfinished": [], "due": True},
     "_rdma_fabric_host_drain": {"changed": True},
     "_rdma_fabric_host_look": {"changed": False},
 }
@@ -74,7 +73,10 @@ def _paths(tasks: list[Any], name: str) -> Iterator[list[Any]]:
         ({**DUE, "_rdma_fabric_host_drain": FAILED}, False),
         ({**DUE, "_rdma_fabric_host_look": FAILED}, False),
         ({**DUE, "_rdma_fabric_host_hook": {"stage": "after_drain"}}, False),
-        ({**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "b", "why": "unreachable"}]}}, False),
+        (
+            {**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "b", "why": "unreachable"}], "due": True}},
+            False,
+        ),
     ],
     ids=["drained", "no drain", "no consent", "not drained", "pods are back", "hook failed", "another host failed"],
 )

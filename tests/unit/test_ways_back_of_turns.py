@@ -17,15 +17,23 @@ from ansible_collections.rdma.fabric.tests.unit.test_variables_read import trust
 
 TASKS = Path(__file__).resolve().parents[2] / "roles" / "host" / "tasks"
 FAILED: dict[str, Any] = {"_rdma_fabric_host_end": {"unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}}
-DUE: dict[str, Any] = {**FAILED, "_rdma_fabric_host_due": True, "_rdma_fabric_host_drain": {"changed": True}}
+DUE: dict[str, Any] = {
+    **FAILED,
+    "_rdma_fabric_host_others": {"due": True},
+    "_rdma_fabric_host_drain": {"changed": True},
+}
 # A run that was killed has changed it, and nothing was left for this one but to verify it.
 LEFT: dict[str, Any] = {
     **FAILED,
-    "_rdma_fabric_host_due": False,
+    "_rdma_fabric_host_others": {"due": False},
     "_rdma_fabric_host_drain": {"skipped": True},
 }
 # What it got takes effect at a reboot that nobody allowed, so that its pods have stayed.
-SPARED: dict[str, Any] = {**DUE, "_rdma_fabric_host_spared": True, "_rdma_fabric_host_drain": {"skipped": True}}
+SPARED: dict[str, Any] = {
+    **DUE,
+    "_rdma_fabric_host_others": {"due": True, "spared": True},
+    "_rdma_fabric_host_drain": {"skipped": True},
+}
 CORDONED: dict[str, Any] = {**LEFT, "_rdma_fabric_host_given_back": {"failed": True, "cordoned": True}}
 
 
@@ -50,7 +58,11 @@ def included(file: str, variables: dict[str, Any]) -> bool:
         ({**DUE, "_rdma_fabric_host_drain": {"failed": True}}, False, False),
         ({**DUE, "_rdma_fabric_host_look": {"failed": True, "unanswered": False, "gone": False}}, False, False),
         ({**DUE, "_rdma_fabric_host_look": {"changed": False}}, False, True),
-        ({**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "a", "why": "unreachable"}]}}, False, False),
+        (
+            {**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "a", "why": "unreachable"}], "due": True}},
+            False,
+            False,
+        ),
         ({**DUE, "_rdma_fabric_host_hook": {"stage": "verified"}}, False, False),
         ({**DUE, "host_state": "previous"}, False, False),
         ({**DUE, "rdma_fabric_rollback": False}, False, False),

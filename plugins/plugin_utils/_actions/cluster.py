@@ -38,7 +38,7 @@ class ClusterAction(FabricAction):
         # A run that is ended half way still releases its Lease.
         with task_environment(self._environment()), interruptible(threading.Event()):
             try:
-                result = run(Connection(self.client(arguments), notify=self.progress), request)
+                result = run(self.connection(arguments), request)
             except BatchError as err:
                 raise ActionFailure(str(err), **err.as_dict()) from err
             except ApiFault as err:
@@ -51,6 +51,10 @@ class ClusterAction(FabricAction):
     def client(self, arguments: Mapping[str, Any]) -> Client:
         """Return a client with the authentication options among ``arguments``; raises ApiFault."""
         return Client({name: value for name, value in arguments.items() if name in auth_options()})
+
+    def connection(self, arguments: Mapping[str, Any]) -> Connection:
+        """Return a connection with the authentication options among ``arguments``; raises ApiFault."""
+        return Connection(self.client(arguments), notify=self.progress)
 
     def waiting_connection(self, arguments: Mapping[str, Any]) -> Connection:
         """Return a connection for what may wait long: who waits for a play that was killed stops, and writes nothing.

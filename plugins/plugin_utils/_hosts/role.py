@@ -37,7 +37,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "timeout": ("rdma_fabric_host_timeout",),
 }
 """Options with the variables that say them, of which the first that is given counts."""
-_TURN, _DRAIN = "_rdma_fabric_host_turn", "_rdma_fabric_host_drain"
+TURN, _DRAIN = "_rdma_fabric_host_turn", "_rdma_fabric_host_drain"
 _RUN_DIR = TABLE["rdma_fabric_run_dir"]
 _NOT_VALIDATED = (
     "{host} is not a host of the fabric that rdma.fabric.preflight validated: put it into the group rdma_fabric, or "
@@ -81,7 +81,7 @@ def options_of_role(host: str, variables: VariableSource, validated: Mapping[str
         **{option: _first(variables, names) for option, names in OPTIONS.items()},
     }
     rolls_back = variables.get("host_rolls_back") is not None
-    turn = variables.get(_TURN)
+    turn = variables.get(TURN)
     if turn is not None:
         options["turn_file"] = f"{turn['files']}/{host}.json"
         # What is torn down, or goes back after a failure, has no links to keep.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Callable
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
@@ -24,9 +24,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     upgrading_selectors,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import has_ended
 
 from .node_cluster import passing_as_silence
+
+_OF_SLOTS = ("node", "run", "renewed", "failed", "domain")
+_OF_MARKS = ("holder", "run", "reason", "time")
 
 
 @dataclass
@@ -99,45 +103,30 @@ class SlotShelf:
 
 
 def slots_and_nodes(
-    connect: Callable[[], Connection],
-    group: str,
-    namespace: str,
-    *,
-    label: str = "",
-    marks: bool = False,
-    skip_nodes: bool = False,
+    action: ClusterAction, arguments: Mapping[str, Any], *, label: str, marks: bool, skip_nodes: bool
 ) -> dict[str, Any]:
-    """Return the slots that are taken, and of nodes what is asked for; raises ActionFailure.
+    """Return the slots of a group that are taken, and of nodes what is asked for; raises ActionFailure.
 
     See the results of the module ``node_slot_info``.
     """
+    group = arguments["group"]
     try:
-        connection = connect()
-        leases_found = SlotShelf(connection, group, namespace).leases()
+        connection = action.connection(arguments)
+        found = SlotShelf(connection, group, arguments["namespace"]).leases()
         labelled = nodes.labelled_nodes(connection, label) if label else []
         cordoned = nodes.cordoned_nodes(connection) if marks else []
         skipped = nodes.labelled_nodes(connection, SKIP_NODE) if skip_nodes else []
     except (ApiFault, Unanswered) as err:
         raise ActionFailure(f"the slots can't be read: {err}") from err
-    found = {str(node["metadata"]["name"]): mark_of(node) for node in cordoned}
-    taken = sorted((slot for slot in slots_of(leases_found, group) if slot.node), key=lambda slot: slot.index)
+    marked = sorted((str(node["metadata"]["name"]), mark_of(node)) for node in cordoned)
+    taken = sorted((slot for slot in slots_of(found, group) if slot.node), key=lambda slot: slot.index)
     return {
-        "slots": [
-            {
-                "lease": slot_name(group, slot.index),
-                "node": slot.node,
-                "run": slot.run,
-                "renewed": slot.renewed,
-                "failed": slot.failed,
-                "domain": slot.domain,
-            }
-            for slot in taken
-        ],
-        "marked": [
-            {"node": node, "holder": mark.holder, "run": mark.run, "reason": mark.reason, "time": mark.time}
-            for node, mark in sorted(found.items())
-            if mark is not None
-        ],
+        "slots": [{"lease": slot_name(group, slot.index), **_told(slot, _OF_SLOTS)} for slot in taken],
+        "marked": [{"node": node, **_told(mark, _OF_MARKS)} for node, mark in marked if mark is not None],
         "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
         "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),
     }
+
+
+def _told(thing: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}

@@ -137,6 +137,20 @@ def needs_turn(variables: Mapping[str, Any]) -> bool:
     return bool(result.get("changed") or (result.get("reboot_required") and _value("allow_reboot", variables)))
 
 
+def in_turn(turn: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether a host is still ``due`` to be interrupted in its turn, by the last look at it, and ``spared``.
+
+    One that only prepares a reboot which this run may not do is spared: its pods are no matter to that.
+    """
+    result = variables.get("rdma_fabric_host_result") or {}
+    unread = bool(result.get("failed") or result.get("unreachable"))
+    due = bool(turn["due"])
+    return {
+        "due": due and (unread or needs_turn(variables)),
+        "spared": due and bool(result.get("reboot_only")),
+    }
+
+
 def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
     """Return how long the turn of a host may take, in seconds, by its limits or those of its policy's ``drain``."""
     pods = _value("drain_timeout", variables, drain.get("timeout"))

@@ -77,6 +77,33 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
     assert (result["unfinished"], result["changed"], result.get("failed")) == ([], False, None)
 
 
+@pytest.mark.parametrize(
+    ("planned", "result", "due", "spared"),
+    [
+        (True, {"changed": True}, True, False),
+        (True, {"changed": False}, False, False),
+        (True, {"changed": False, "failed": True}, True, False),
+        (True, {"changed": False, "unreachable": True}, True, False),
+        (True, {"changed": False, "reboot_required": True}, False, False),
+        (True, {"changed": True, "reboot_only": True}, True, True),
+        (False, {"changed": True, "reboot_only": True}, False, False),
+    ],
+    ids=["to change", "done meanwhile", "unread", "away", "no consent", "prepares a reboot", "healed only"],
+)
+def test_a_host_is_interrupted_in_its_turn_as_long_as_there_is_a_reason(
+    planned: bool, result: dict[str, Any], due: bool, spared: bool
+) -> None:
+    variables = done(b={"rdma_fabric_host_result": result})
+    turn = {"_rdma_fabric_host_turn": {"host": "b", "due": planned}}
+    task_vars = {"hostvars": variables, "groups": GROUPS, "inventory_hostname": "b", **turn}
+    found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False, "hooks": True}, task_vars=task_vars)
+    assert (found["due"], found["spared"]) == (due, spared)
+    allowed = {"rdma_fabric_host_result": {"reboot_required": True}, "rdma_fabric_allow_reboot": True}
+    task_vars["hostvars"] = done(b=allowed)
+    found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False, "hooks": True}, task_vars=task_vars)
+    assert found["due"] is planned
+
+
 def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() -> None:
     hosts = Counted({**done(), "localhost": {}})
     task_vars = {"hostvars": hosts, "groups": GROUPS}
