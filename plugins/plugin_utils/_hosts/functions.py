@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import LINKS, Function
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_policies import FUNCTION_IDS
 
 from .interface_names import names_of
 
@@ -50,6 +51,21 @@ def functions_of(document: Document) -> Iterator[Function]:
         yield own
         for number in range(len(_vfs(nic)), count):
             yield _to_come(own, number, str((nic["sriov"] or {}).get("vf_device") or ""), drivers.get(address, ""))
+
+
+def unknown_models(document: Document) -> list[str]:
+    """Return the models of ports that get VFs by policies, and from the SR-IOV operator none: its table lacks them."""
+    entries = (document.get("desired") or {}).get("interfaces") or []
+    own = {entry.get(key) for entry in entries if entry.get("vfs") is not None for key in ("pci", "name")}
+    made = _made(document)
+    found = [
+        f"{nic['vendor']}:{nic['device']}"
+        for nic in document["facts"]["nics"]
+        if made.get(nic["address"])
+        and nic["device"] not in FUNCTION_IDS
+        and not own & {nic["address"], *nic["netdevs"]}
+    ]
+    return sorted(set(found))
 
 
 def _to_come(port: Function, number: int, device: str, driver: str) -> Function:

@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._needs import Need, ne
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, named
 
-from .functions import Document, functions_of, labels_of
+from .functions import Document, functions_of, labels_of, unknown_models
 from .interface_names import names_of
 
 _LAYERS = {word: layer for layer, word in LINKS.items()}
@@ -74,9 +74,18 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
     except InvalidInput:
         # Who renders it says why.
         return Held([], [])
+    models: dict[str, list[str]] = {}
+    for each in documents if spec.get("function_policies") else ():
+        for model in unknown_models(each):
+            models.setdefault(model, []).append(each["host"])
     before = [[one for one in offers[:place] if one.pod is each.pod] for place, each in enumerate(offers)]
     taken = [(offer, _taken(first, offer, hosts)) for first, offer in zip(before, offers)]
     unmet = [notice for network in networks_of(dict(spec)) for notice in _of_network(network, hosts, taken, whole)]
+    unmet += [
+        f"cards {model} on {named(names)} get VFs by a SriovNetworkNodePolicy: hosts make VFs of any card "
+        "here, and the SR-IOV operator of those in its table; next: leave them out by pfNames or deviceID"
+        for model, names in models.items()
+    ]
     for (offer, found), first in zip(taken, before):
         near = [*_of_nodes(offer, first, found, hosts)]
         unmet += [*_of_resource(offer, found, hosts, whole and not near), *near]

@@ -30,6 +30,9 @@ def policy(name: str = "vfs", **spec: Any) -> Document:
     return resource("SriovNetworkNodePolicy", name, given)
 
 
+NO_WEBHOOK = resource("SriovOperatorConfig", "default", {"enableOperatorWebhook": False})
+
+
 def fabric_of(*documents: Document, **given: Any) -> Fabric:
     return Fabric(list(documents), [], **given)
 
@@ -91,6 +94,7 @@ class TestPlugin:
                     "pfNames": ["ens1f0#0-3", "ens2f0"],
                     "rootDevices": ["0000:3b:00.0"],
                     "linkTypes": ["infiniband"],
+                    "isRdma": True,
                     "needVhostNet": True,
                 },
             }
@@ -163,6 +167,7 @@ class TestPlugin:
         ({"nicSelector": {}}, "spec.nicSelector", "selects nothing"),
         ({"nicSelector": {"vendor": "15B3"}}, "spec.nicSelector.vendor", "lower case"),
         ({"nicSelector": {"deviceID": "1fff"}}, "spec.nicSelector.deviceID", "select by vendor and pfNames"),
+        ({"nicSelector": {"vendor": "8086", "deviceID": "1021"}}, "spec.nicSelector.deviceID", "vendor 15b3, not 8086"),
         ({"nicSelector": {"pfNames": ["ens1f0#3-1"]}}, "spec.nicSelector.pfNames[0]", "ends before it begins"),
         ({"nicSelector": {"pfNames": ["ens1f0#0-8"]}}, "spec.nicSelector.pfNames[0]", "beyond numVfs 8"),
         ({"nicSelector": {"pfNames": ["ens1f0#0"]}}, "spec.nicSelector.pfNames[0]", "ens1f0#0-3"),
@@ -238,9 +243,45 @@ class TestTogether:
             said = [each.problem for each in fabric.accepted().notices if "has VFs that" in each.problem]
             assert said == ([] if refused is None else [f"{words}: one of both resources lacks them"])
 
-    def test_functions_of_a_port_may_be_of_one_resource_by_two_policies(self) -> None:
-        ports = {"pfNames": ["ens1f0#0-3"]}
-        fabric_of(policy("a", nicSelector=ports), policy("b", nicSelector=ports, priority=1)).accepted()
+    @pytest.mark.parametrize(
+        ("one", "other", "path"),
+        [
+            ({"pfNames": ["ens1f0#0-3"]}, {"pfNames": ["ens1f0#3-7"]}, "spec.nicSelector.pfNames[0]"),
+            ({"rootDevices": ["0000:3b:00.0"]}, {"rootDevices": ["0000:3b:00.0"]}, "spec.nicSelector.rootDevices[0]"),
+        ],
+    )
+    @pytest.mark.parametrize("resources", [("vfs", "vfs"), ("a", "b")])
+    def test_functions_that_two_policies_name_are_refused_as_the_webhook_does_unless_there_is_none(
+        self, one: dict[str, Any], other: dict[str, Any], path: str, resources: tuple[str, str]
+    ) -> None:
+        policies = [
+            policy(name, nicSelector=ports, resourceName=resource)
+            for name, ports, resource in zip("ab", (one, other), resources)
+        ]
+        assert "has VFs that a offers" in fabric_of(*policies).wrong(path).problem
+        said = [each for each in fabric_of(*policies, NO_WEBHOOK).accepted().notices if each.path == path]
+        assert bool(said) is (resources == ("a", "b"))
+
+    def test_a_port_is_managed_by_all_its_policies_or_by_none(self) -> None:
+        ours = policy("a", resourceName="a", nicSelector={"pfNames": ["ens1f0#0-3"]})
+        theirs = policy("b", nicSelector={"pfNames": ["ens1f0#4-7"]}, externallyManaged=True)
+        assert "of the port ens1f0" in fabric_of(ours, theirs).wrong("spec.externallyManaged").problem
+        assert fabric_of(ours, theirs, NO_WEBHOOK).accepted().said("differs between policies of the port ens1f0")
+
+    def test_functions_above_what_the_webhook_takes_are_refused_unless_they_are_of_other_cards(self) -> None:
+        for selector in ({"vendor": "15b3"}, {"rootDevices": ["0000:3b:00.0"]}, {"deviceID": "1021"}):
+            many = policy(numVfs=129, nicSelector=selector)
+            assert "is above 128" in fabric_of(many).wrong("spec.numVfs").problem
+            assert fabric_of(many, NO_WEBHOOK).accepted().said("is above 128")
+            fabric_of(policy(numVfs=128, nicSelector=selector)).accepted()
+        fabric_of(policy(numVfs=129, nicSelector={"deviceID": "1592"})).accepted()
+
+    def test_a_vendor_that_the_operator_does_not_know_is_taken_and_named(self) -> None:
+        assert (
+            "hosts make VFs of any card"
+            in fabric_of(policy(nicSelector={"vendor": "1af4"})).accepted().said("1af4").problem
+        )
+        assert not any("any card" in each.problem for each in fabric_of(policy()).accepted().notices)
 
     def test_topology_is_one_resources(self) -> None:
         ports = {"pfNames": ["ens2f0"]}
@@ -269,7 +310,37 @@ class TestHosts:
         found = self.requests(
             policy("a", priority=1), policy("c", resourceName="c"), policy("b", priority=1, resourceName="b")
         )
-        assert [request["source"].partition("/")[2] for request in found] == ["a", "b", "c"]
+        assert [request["source"].partition("/")[2] for request in found] == ["c", "a", "b"]
+
+    @pytest.mark.parametrize(
+        ("webhook", "order", "said"), [(True, ["b", "a"], "so a counts"), (False, ["a", "b"], "so b counts")]
+    )
+    def test_no_priority_is_the_last_by_the_webhook_and_the_first_without_one(
+        self, webhook: bool, order: list[str], said: str
+    ) -> None:
+        given = [policy("a", priority=10), policy("b", resourceName="b"), *([] if webhook else [NO_WEBHOOK])]
+        fabric = fabric_of(*given).accepted()
+        assert [each["source"].partition("/")[2] for each in fabric.spec["host_requests"]] == order
+        assert said in fabric.said("is not given").problem
+        apart = [policy("a", priority=10), policy("b", resourceName="b", nicSelector={"vendor": "8086"})]
+        assert not any("is not given" in each.problem for each in fabric_of(*apart).accepted().notices)
+
+    @pytest.mark.parametrize(
+        ("spec", "webhook", "rdma", "said"),
+        [
+            ({"linkType": "ib"}, True, True, "is true for linkType ib"),
+            ({"linkType": "ib"}, False, False, "is false, and pods get no RDMA device"),
+            ({"linkType": "ib", "isRdma": True}, False, True, ""),
+            ({"linkType": "IB", "deviceType": "vfio-pci"}, True, False, ""),
+            ({"linkType": "eth"}, True, False, ""),
+        ],
+    )
+    def test_functions_of_infiniband_have_rdma_by_the_webhook(
+        self, spec: dict[str, Any], webhook: bool, rdma: bool, said: str
+    ) -> None:
+        fabric = fabric_of(policy(**spec), *([] if webhook else [NO_WEBHOOK])).accepted()
+        assert fabric.spec["host_requests"][0]["functions"]["rdma"] is rdma
+        assert [said in each.problem for each in fabric.notices if each.path == "spec.isRdma"] == [True] * bool(said)
 
     @pytest.mark.parametrize("spec", [{"externallyManaged": True}, {"numVfs": 0}])
     def test_hosts_are_left_alone_with_a_notice(self, spec: dict[str, Any]) -> None:

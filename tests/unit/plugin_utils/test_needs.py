@@ -264,6 +264,7 @@ def test_a_resource_of_the_other_plugin_without_a_device_is_told_as_well() -> No
     assert text.startswith("resource nvidia.com/vf: ") and "devices 101e" in text and "isRdma True" in text
 
 
+POLICY: dict[str, Any] = {"resourceName": "vfs", "nodeSelector": LABELS, "numVfs": 4}
 LOST: list[tuple[list[Any], dict[str, Any], str]] = [
     ([{"pfNames": ["rail0#2-3"]}], {"vfs": 2}, "rail0 has 2 VFs, none of rail0#2-3; next: raise vfs"),
     ([{"rootDevices": [PCI]}], ETHER, f"{PCI} has 0 VFs, none of {PCI}"),
@@ -297,6 +298,25 @@ def test_a_node_whose_pods_get_no_device_is_told_with_what_keeps_it(
     found = held(spec_of(hosts={"a": {}, "b": {}}, **config), [one, other][: 1 if words else 2]).unmet
     last = f"resource nvidia.com/r{len(sets) - 1}: no device for pods on a: "
     assert [text[len(last) :].startswith(words) for text in found if text.startswith(last)] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    ("device", "own", "told"),
+    [
+        ("1007", None, True),
+        ("1021", None, False),
+        ("1007", {"pci": PCI, "vfs": 4}, False),
+        ("1007", {"name": "rail0"}, True),
+    ],
+)
+def test_a_card_that_the_operator_would_leave_alone_is_told(device: str, own: Any, told: bool) -> None:
+    host = document("a", makes=4)
+    host["facts"]["nics"][0]["device"] = device
+    host["desired"]["interfaces"] = [own] if own else []
+    policies = [{"name": "p", "source": "p.yaml", "spec": {**POLICY, "nicSelector": {"vendor": "15b3"}}}]
+    found = judge({"function_policies": policies}, host).unmet
+    assert any(text.startswith("cards 15b3:1007 on a get VFs") for text in found) is told
+    assert not any("get VFs by a Sriov" in text for text in judge({}, host).unmet)
 
 
 def test_nothing_is_said_of_a_resource_while_a_host_was_not_read() -> None:

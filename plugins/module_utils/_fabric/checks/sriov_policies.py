@@ -25,29 +25,32 @@ _MELLANOX = "15b3"
 _CRITERIA = ("vendor", "deviceID", "pfNames", "rootDevices")
 _PORT = re.compile(r"^([^\s/:#]{1,127})(?:#(\d{1,4})-(\d{1,4}))?\Z", re.ASCII)
 _LINKS = {"eth": "ether", "ib": "infiniband"}
-# Functions by their port's id, for the cards that the operator and the vendor's release support.
-FUNCTION_IDS = {
-    "1013": "1014",
-    "1015": "1016",
-    "1017": "1018",
-    "1019": "101a",
-    "101b": "101c",
-    **dict.fromkeys(("101d", "101f", "1021", "1023", "1025", "a2d6", "a2dc"), "101e"),
-    **dict.fromkeys(("158a", "158b", "1572", "1589", "1581", "15ff", "0d58", "1583"), "154c"),
-    **dict.fromkeys(("1592", "1593", "159b", "1599", "1591", "188a", "124d", "124c", "579c", "579d", "579e"), "1889"),
-    **dict.fromkeys(("12d2", "12d3", "1249", "124a"), "1889"),
-    "1563": "1565",
-    "10c9": "10ca",
-    "16d7": "16dc",
-    "1750": "1806",
-    "1654": "1664",
-    # Marvell's, of which the operator's own table has five.
-    "b100": "b103",
-    "b200": "b203",
-    "b600": "b603",
-    "b900": "b903",
-    "ba00": "ba03",
+_MODELS: Mapping[str, Mapping[str, str]] = {
+    _MELLANOX: {
+        "1013": "1014",
+        "1015": "1016",
+        "1017": "1018",
+        "1019": "101a",
+        "101b": "101c",
+        **dict.fromkeys(("101d", "101f", "1021", "1023", "1025", "a2d6", "a2dc"), "101e"),
+    },
+    "8086": {
+        **dict.fromkeys(("158a", "158b", "1572", "1589", "1581", "15ff", "0d58", "1583"), "154c"),
+        **dict.fromkeys(("1592", "1593", "159b", "1599", "1591", "188a", "124d", "124c"), "1889"),
+        **dict.fromkeys(("579c", "579d", "579e", "12d2", "12d3", "1249", "124a"), "1889"),
+        "1563": "1565",
+        "10c9": "10ca",
+    },
+    "14e4": {"16d7": "16dc", "1750": "1806"},
+    "1077": {"1654": "1664"},
+    # The operator's own table has five of them.
+    "177d": {"b100": "b103", "b200": "b203", "b600": "b603", "b900": "b903", "ba00": "ba03"},
 }
+FUNCTION_IDS = {port: function for models in _MODELS.values() for port, function in models.items()}
+"""Functions by their port's id, for the cards that the operator and the vendor's release support."""
+
+_LEAST_PRIORITY = 99
+_MOST_FUNCTIONS = 128
 
 
 class Port(NamedTuple):
@@ -86,8 +89,12 @@ def check(spec: Spec) -> list[Problem]:
         if functions is not None and functions[1] >= count:
             problem = f"{text} has VFs beyond numVfs {count}, which are numbered from 0"
             problems.append(Problem(f"nicSelector.pfNames[{index}]", problem, "shorten the range or raise numVfs"))
-    if count and selector.get("deviceID") and selector["deviceID"] not in FUNCTION_IDS:
-        problem = f"{selector['deviceID']} is not a card whose VFs are known"
+    vendor, device = selector.get("vendor"), selector.get("deviceID")
+    if vendor and device in FUNCTION_IDS and device not in _MODELS.get(vendor, ()):
+        problem = f"{device} is a card of vendor {_vendor_of(selector)}, not {vendor}: none is both"
+        problems.append(Problem("nicSelector.deviceID", problem, "drop one of both"))
+    if count and device and device not in FUNCTION_IDS:
+        problem = f"{device} is not a card whose VFs are known"
         hint = "leave it out and select by vendor and pfNames"
         problems.append(Problem("nicSelector.deviceID", problem, hint))
     if spec.get("deviceType") == VFIO and spec.get("isRdma"):
@@ -96,6 +103,35 @@ def check(spec: Spec) -> list[Problem]:
     if link_of(spec) == "infiniband" and spec.get("eSwitchMode") == "switchdev":
         problems.append(Problem("eSwitchMode", "switchdev is for Ethernet ports only", "leave it out"))
     return problems + (_check_vdpa(spec) if spec.get("vdpaType") else [])
+
+
+def _vendor_of(selector: Spec) -> str:
+    """Return the vendor of the ports; empty where a policy does not tell."""
+    of_model = next((vendor for vendor, models in _MODELS.items() if selector.get("deviceID") in models), "")
+    return of_model or selector.get("vendor") or ""
+
+
+def completed(spec: Spec) -> dict[str, Any]:
+    """Return a policy as the operator's webhook stores it (``mutate.go``)."""
+    of_link = {"isRdma": True} if link_of(spec) == "infiniband" and spec.get("deviceType") != VFIO else {}
+    return {"priority": _LEAST_PRIORITY, **spec, **of_link}
+
+
+def webhook_problems(spec: Spec) -> list[Problem]:
+    """Return what the operator's webhook refuses of a policy that its daemon and hosts here would take."""
+    if (spec.get("numVfs") or 0) <= _MOST_FUNCTIONS or _vendor_of(spec["nicSelector"]) not in ("", _MELLANOX):
+        return []
+    problem = f"is above {_MOST_FUNCTIONS}, the most that the operator's webhook takes for cards of vendor {_MELLANOX}"
+    return [Problem("numVfs", problem, "lower it; name the vendor of other cards (nicSelector.vendor)")]
+
+
+def foreign_vendor(spec: Spec) -> list[Problem]:
+    """Return a remark where the operator supports no card of the vendor."""
+    vendor = (spec.get("nicSelector") or {}).get("vendor")
+    problem = (
+        f"{vendor} has no card that the operator supports, so its webhook refuses it: hosts make VFs of any card here"
+    )
+    return [Problem("nicSelector.vendor", problem)] if vendor and vendor not in _MODELS else []
 
 
 def _check_vdpa(spec: Spec) -> list[Problem]:
@@ -147,22 +183,35 @@ def may_share(one: Spec, other: Spec) -> bool:
     return True
 
 
-def shared_ports(one: Spec, other: Spec) -> list[tuple[int, str, bool]]:
-    """Return (index, item, refused) of the ``pfNames`` of ``other`` with functions that ``one`` names by the same port.
+def shared_ports(one: Spec, other: Spec) -> list[tuple[str, int, str, bool]]:
+    """Return (key, index, item, refused) of the ports of ``other`` with functions that ``one`` names by the same port.
 
-    ``refused`` is what the operator's webhook does where both name a range or both the whole port (its
-    ``validatePfNames``). A range of a port beside the whole of it, it takes.
+    ``refused`` is what the operator's webhook does with an address that both name, and where both name a range or both
+    the whole port, whatever the resources (``validateRootDevices``, ``validatePfNames``). A range of a port beside the
+    whole of it, it takes.
     """
-    ours, theirs = ((each.get("nicSelector") or {}).get("pfNames") or [] for each in (one, other))
-    known = [port_of(text) for text in ours]
-    found = []
-    for index, text in enumerate(theirs):
+    ours, theirs = (each.get("nicSelector") or {} for each in (one, other))
+    known = [port_of(text) for text in ours.get("pfNames") or []]
+    found = [
+        ("rootDevices", index, address, True)
+        for index, address in enumerate(theirs.get("rootDevices") or [])
+        if address in (ours.get("rootDevices") or [])
+    ]
+    for index, text in enumerate(theirs.get("pfNames") or []):
         port = port_of(text)
         shared = [each for each in known if each.name == port.name and _overlap(each.functions, port.functions)]
         if shared:
             alike = any((each.functions is None) == (port.functions is None) for each in shared)
-            found.append((index, text, alike))
+            found.append(("pfNames", index, text, alike))
     return found
+
+
+def common_ports(one: Spec, other: Spec) -> set[str]:
+    """Return the names of ports that both policies name, with whatever functions."""
+    names = [
+        {port_of(text).name for text in (each.get("nicSelector") or {}).get("pfNames") or []} for each in (one, other)
+    ]
+    return names[0] & names[1]
 
 
 def _overlap(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:

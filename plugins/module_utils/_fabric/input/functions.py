@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -30,6 +30,8 @@ from .resources import Resource
 
 _LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 _MOST_NAMED = 6
+_WITH_WEBHOOK = "the operator's webhook writes this, unless SriovOperatorConfig has enableOperatorWebhook: false"
+_WITHOUT_WEBHOOK = "SriovOperatorConfig has enableOperatorWebhook: false, so no webhook completes policies"
 _OF_LEGACY_MODE = ("vlan", "trust", "spoofchk")
 _KNOWN_PREFIXES = (
     "kubernetes.io/",
@@ -52,6 +54,11 @@ class FunctionPolicy:
         """The fields that are right."""
         spec: dict[str, Any] = self.entry["spec"]
         return spec
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is right, and not one that the operator passes over as well."""
+        return self.valid and self.name != rules.IGNORED_NAME
 
     @property
     def resource(self) -> str:
@@ -77,6 +84,8 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
     if resource.name == rules.IGNORED_NAME:
         place.notice("has no effect here", "the operator passes over a policy called default as well: rename it")
         return
+    for remark in rules.foreign_vendor(spec):
+        place.at("nicSelector", "vendor").notice(remark.problem, remark.hint)
     for index, text in enumerate(spec["nicSelector"].get("pfNames") or []):
         if is_alternative(rules.port_of(text).name):
             problem = "can't be an interface's own name, which has at most 15 bytes: alternative names are ignored"
@@ -95,17 +104,59 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
                 place.at("nicSelector", key).notice(problem, hint)
 
 
-def check(policies: Sequence[FunctionPolicy], cluster: Policy | None, nodes: Sequence[Policy]) -> None:
-    """Hold the policies against each other and against the device plugins of the other policies."""
-    valid = [policy for policy in policies if policy.valid and policy.name != rules.IGNORED_NAME]
+def completed(policies: Sequence[FunctionPolicy], *, webhook: bool) -> list[FunctionPolicy]:
+    """Return the policies as the operator's webhook stores them where it runs; say where that decides something."""
+    why = _WITH_WEBHOOK if webhook else _WITHOUT_WEBHOOK
+    whole = [rules.completed(policy.spec) for policy in policies]
+    counting = [pair for pair in zip(policies, whole) if pair[0].counts]
+    for policy, spec in counting:
+        if spec.get("isRdma") and not policy.spec.get("isRdma"):
+            problem = "is true for linkType ib" if webhook else "is false, and pods get no RDMA device"
+            policy.place.at("isRdma").notice(f"{problem}: {why}", "give isRdma: true")
+    for one, other in combinations(counting, 2):
+        orders = [
+            [each["name"] for each in rules.in_order([{**policy.entry, "spec": spec} for policy, spec in pair])]
+            for pair in ((one, other), ((one[0], one[0].spec), (other[0], other[0].spec)))
+        ]
+        if orders[0] != orders[1] and _may_compete(one[0], other[0]):
+            problem = f"is not given, so {orders[not webhook][1]} counts for ports that both select: {why}"
+            for policy in [each for each, _spec in (one, other) if "priority" not in each.spec]:
+                policy.place.at("priority").notice(problem, "give each a priority; 0 counts most")
+    if not webhook:
+        return list(policies)
+    return [replace(policy, entry={**policy.entry, "spec": spec}) for policy, spec in zip(policies, whole)]
+
+
+def _may_compete(one: FunctionPolicy, other: FunctionPolicy) -> bool:
+    return rules.may_meet(one.spec, other.spec) and rules.may_share(one.spec, other.spec)
+
+
+def check(
+    policies: Sequence[FunctionPolicy], cluster: Policy | None, nodes: Sequence[Policy], *, webhook: bool
+) -> None:
+    """Hold the policies against each other and against the device plugins of the other policies.
+
+    What the operator's webhook alone refuses is refused where it is taken to run, and named where it is not.
+    """
+    valid = [policy for policy in policies if policy.counts]
+    for policy in valid:
+        for problem in rules.webhook_problems(policy.spec):
+            _say(policy.place.at(problem.path), problem.problem, problem.hint, webhook)
     for one, other in combinations(valid, 2):
-        _check_pair(one, other)
+        _check_pair(one, other, webhook)
     for policy in valid:
         for owner in ([cluster] if cluster else []) + list(nodes):
             _check_against(policy, owner)
 
 
-def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
+def _say(place: Place, problem: str, hint: str, refused: bool) -> None:
+    if refused:
+        place.violation(problem, hint)
+    else:
+        place.notice(problem, hint)
+
+
+def _check_pair(one: FunctionPolicy, other: FunctionPolicy, webhook: bool) -> None:
     """Refuse what no device plugin can offer: the policies of each group of nodes are one plugin's."""
     if not rules.may_meet(one.spec, other.spec):
         return
@@ -113,8 +164,13 @@ def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
         if (one.spec.get(name) or None) != (other.spec.get(name) or None):
             hint = f"{one.entry['source']} ({one.name}) says otherwise of the same resource"
             other.place.at(name).violation("differs between policies of one resource", hint)
+    managed = [bool(each.spec.get("externallyManaged")) for each in (one, other)]
+    for port in sorted(rules.common_ports(one.spec, other.spec)) if managed[0] != managed[1] else ():
+        hint = f"have all VFs of a port made here, or none ({one.entry['source']}, {one.name})"
+        problem = f"differs between policies of the port {port}: who makes its VFs makes all of them"
+        _say(other.place.at("externallyManaged"), problem, hint, webhook)
     if (one.spec.get("nodeSelector") or {}) == (other.spec.get("nodeSelector") or {}):
-        _check_ports(one, other)
+        _check_ports(one, other, webhook)
         return
     hint = f"give both the same nodeSelector, or different values of one label ({one.entry['source']}, {one.name})"
     if one.resource == other.resource:
@@ -125,15 +181,15 @@ def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
         other.place.at("nodeSelector").violation(problem, hint)
 
 
-def _check_ports(one: FunctionPolicy, other: FunctionPolicy) -> None:
-    """Refuse functions that two resources of one plugin name: the one that comes first in it gets them, unsaid."""
-    for index, text, refused in rules.shared_ports(one.spec, other.spec) if one.resource != other.resource else ():
+def _check_ports(one: FunctionPolicy, other: FunctionPolicy, webhook: bool) -> None:
+    """Refuse functions that two policies of one plugin name: the one that counts gets them, unsaid."""
+    for key, index, text, refused in rules.shared_ports(one.spec, other.spec):
         problem = f"{text} has VFs that {one.name} offers as {one.resource}"
         hint = f"give each its own range, such as ens1f0#0-3 and ens1f0#4-7 ({one.entry['source']}, {one.name})"
-        place = other.place.at("nicSelector", "pfNames", index)
-        if refused:
-            place.violation(problem, hint)
-        else:
+        place = other.place.at("nicSelector", key, index)
+        if refused and webhook:
+            place.violation(problem, f"{hint}; or have no webhook (enableOperatorWebhook: false)")
+        elif one.resource != other.resource:
             place.notice(f"{problem}: one of both resources lacks them", hint)
 
 
@@ -162,7 +218,7 @@ def check_release(policies: Sequence[FunctionPolicy], version: str) -> None:
 
 def offered(policies: Iterable[FunctionPolicy]) -> list[str]:
     """Return the extended resources that the policies offer."""
-    return [policy.resource for policy in policies if policy.valid and policy.name != rules.IGNORED_NAME]
+    return [policy.resource for policy in policies if policy.counts]
 
 
 def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[str, Any]]) -> None:

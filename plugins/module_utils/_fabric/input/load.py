@@ -253,7 +253,8 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     """Hold everything that was read against everything else."""
     cluster, nodes = whole.cluster, whole.nodes
     policy.check_between(cluster, nodes)
-    functions.check(given.function_policies, cluster, nodes)
+    has_webhook = given.operator_config is None or given.operator_config.has_webhook
+    functions.check(given.function_policies, cluster, nodes, webhook=has_webhook)
     functions.check_modes(given.pool_configs, cluster)
     functions.check_legacy_settings(given.function_policies, given.networks)
     version = policy.whereabouts_version(cluster, settings)

@@ -132,7 +132,9 @@ NODE_POLICY = Model(
         {
             "resourceName": text("resource, without nvidia.com/", required=True),
             "nodeSelector": label_map("labels of the nodes", required=True),
-            "priority": whole("0 counts most", minimum=0, maximum=99),
+            "priority": whole(
+                "0 counts most, and 99 is what the webhook writes where none is given", minimum=0, maximum=99
+            ),
             "mtu": whole("MTU of the VFs in bytes", minimum=1, maximum=65535),
             "numVfs": whole("VFs of each port; 0 offers the ports themselves", required=True, minimum=0),
             "nicSelector": _SELECTOR,
@@ -235,8 +237,7 @@ OPERATOR_CONFIG = Model(
                 idle="nothing changes pods here: they ask for the resource of each network themselves",
             ),
             "enableOperatorWebhook": flag(
-                "whether the API server asks the operator about policies",
-                idle="policies are judged by the rules of the webhook before anything is changed",
+                "whether the rules and defaults of the operator's webhook count; true by default"
             ),
             "logLevel": whole("what the operator logs", minimum=0, maximum=2, idle=_NO_DAEMON),
             "disableDrain": flag(

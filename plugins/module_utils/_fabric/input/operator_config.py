@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Sequence
 
 from ..common.findings import Place, shown
-from .functions import FunctionPolicy
+from .functions import FunctionPolicy, completed
 from .models_sriov import OPERATOR_CONFIG
 from .resources import Resource
 
 SELECTOR = "configDaemonNodeSelector"
 USE_CDI = "useCDI"
+WEBHOOK = "enableOperatorWebhook"
 _KNOWN_NAME = "default"
 _DRA = "dynamicResourceAllocation"
 _OLD_LABELS = {"beta.kubernetes.io/os": "kubernetes.io/os", "beta.kubernetes.io/arch": "kubernetes.io/arch"}
@@ -36,6 +37,11 @@ class OperatorConfig:
         """Labels that every node of a policy has, by the names that nodes and hosts have today."""
         given = self.spec.get(SELECTOR) or {}
         return {_OLD_LABELS.get(key, key): value for key, value in given.items() if key not in _SET_BY_OPERATORS}
+
+    @property
+    def has_webhook(self) -> bool:
+        """Whether the operator's webhook judges and completes policies; it does unless it is switched off."""
+        return self.spec.get(WEBHOOK) is not False
 
     @property
     def plugin(self) -> dict[str, Any]:
@@ -62,11 +68,12 @@ def read_operator_config(resource: Resource) -> OperatorConfig | None:
 
 
 def configured(policies: Sequence[FunctionPolicy], config: OperatorConfig | None) -> list[FunctionPolicy]:
-    """Return the policies on the nodes that the configuration selects; refuse one that is about none of them."""
+    """Return the policies as they are stored, on the nodes that the configuration selects; refuse one about none."""
+    policies = completed(policies, webhook=config is None or config.has_webhook)
     if config is None:
-        return list(policies)
+        return policies
     if not policies:
-        for name in (SELECTOR, USE_CDI):
+        for name in (SELECTOR, USE_CDI, WEBHOOK):
             if config.spec.get(name):
                 config.place.at(name).notice("has no effect here", "the input has no SriovNetworkNodePolicy")
     return [_narrowed(policy, config) for policy in policies]
