@@ -9,6 +9,8 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import LINKS, Function
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_policies import FUNCTION_IDS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import POOL_CONFIG
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
 
 from .interface_names import names_of
 
@@ -66,6 +68,13 @@ def unknown_models(document: Document) -> list[str]:
         and not own & {nic["address"], *nic["netdevs"]}
     ]
     return sorted(set(found))
+
+
+def pools_of(document: Document) -> list[str]:
+    """Return the SriovNetworkPoolConfigs that select a host."""
+    requests, labels = (document.get("desired") or {}).get("requests") or [], labels_of(document)
+    sources = [str(each["source"]) for each in requests if fits(each, labels)]
+    return [source for source in sources if source.startswith(f"{POOL_CONFIG.name}/")]
 
 
 def _to_come(port: Function, number: int, device: str, driver: str) -> Function:

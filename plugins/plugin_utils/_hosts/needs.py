@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._needs import Need, ne
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, named
 
-from .functions import Document, functions_of, labels_of, unknown_models
+from .functions import Document, functions_of, labels_of, pools_of, unknown_models
 from .interface_names import names_of
 
 _LAYERS = {word: layer for layer, word in LINKS.items()}
@@ -75,9 +75,13 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
         # Who renders it says why.
         return Held([], [])
     models: dict[str, list[str]] = {}
-    for each in documents if spec.get("function_policies") else ():
-        for model in unknown_models(each):
+    pools: dict[str, list[str]] = {}
+    for each in documents:
+        for model in unknown_models(each) if spec.get("function_policies") else ():
             models.setdefault(model, []).append(each["host"])
+        several = pools_of(each)
+        if len(several) > 1:
+            pools.setdefault(named(several), []).append(each["host"])
     before = [[one for one in offers[:place] if one.pod is each.pod] for place, each in enumerate(offers)]
     taken = [(offer, _taken(first, offer, hosts)) for first, offer in zip(before, offers)]
     unmet = [notice for network in networks_of(dict(spec)) for notice in _of_network(network, hosts, taken, whole)]
@@ -85,6 +89,10 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
         f"cards {model} on {named(names)} get VFs by a SriovNetworkNodePolicy: hosts make VFs of any card "
         "here, and the SR-IOV operator of those in its table; next: leave them out by pfNames or deviceID"
         for model, names in models.items()
+    ]
+    unmet += [
+        f"{several} select {named(names)}: the operator changes no node of two pools; next: select each by one"
+        for several, names in pools.items()
     ]
     for (offer, found), first in zip(taken, before):
         near = [*_of_nodes(offer, first, found, hosts)]

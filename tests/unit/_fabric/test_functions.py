@@ -15,7 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
@@ -386,20 +387,52 @@ class TestPoolConfig:
         return resource("SriovNetworkPoolConfig", "pool", spec)
 
     def test_its_mode_is_asked_of_the_hosts_that_it_selects(self) -> None:
-        selector = {
-            "matchLabels": {"pool": "gpu"},
-            "matchExpressions": [{"key": "rack", "operator": "In", "values": ["7"]}],
-        }
-        fabric = fabric_of(self.pool(rdmaMode="exclusive", nodeSelector=selector)).accepted()
-        assert fabric.spec["host_requests"] == [
-            {
-                "source": "SriovNetworkPoolConfig/pool",
-                "node_selector": {"pool": "gpu", "rack": "7"},
-                "driver": None,
-                "peer_memory": None,
-                "netns_mode": "exclusive",
-            }
+        terms = [
+            {"key": "rack", "operator": "NotIn", "values": ["7", "8"]},
+            {"key": "spare", "operator": "DoesNotExist"},
         ]
+        selector = {"matchLabels": {"pool": "gpu"}, "matchExpressions": terms}
+        (request,) = fabric_of(self.pool(rdmaMode="exclusive", nodeSelector=selector)).accepted().spec["host_requests"]
+        assert (request["source"], request["netns_mode"]) == ("SriovNetworkPoolConfig/pool", "exclusive")
+        desired = check_spec({"requests": [request]})["requests"][0]
+        for labels, selected in (
+            ({"pool": "gpu"}, True),
+            ({"pool": "gpu", "rack": "9"}, True),
+            ({"pool": "gpu", "rack": "8"}, False),
+            ({"pool": "gpu", "spare": ""}, False),
+            ({}, False),
+        ):
+            assert fits(desired, labels) is selected, labels
+
+    @pytest.mark.parametrize(
+        ("one", "other", "refused"),
+        [
+            ({}, {"matchLabels": {"a": "1"}}, True),
+            ({"matchLabels": {"a": "1", "b": "2"}}, {"matchLabels": {"b": "2"}}, True),
+            ({"matchLabels": {"a": "1"}}, {"matchLabels": {"a": "2"}}, False),
+            ({"matchLabels": {"a": "1"}}, {"matchLabels": {"b": "1"}}, False),
+            ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {"matchLabels": {"a": "1"}}, True),
+            ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, {"matchLabels": {"a": "1"}}, False),
+            (
+                {"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "2"]}]},
+                {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["3"]}]},
+                True,
+            ),
+            (
+                {"matchExpressions": [{"key": "a", "operator": "In", "values": ["1"]}], "matchLabels": {"a": "2"}},
+                {"matchLabels": {"a": "2"}},
+                False,
+            ),
+        ],
+    )
+    def test_a_node_is_of_one_pool(self, one: dict[str, Any], other: dict[str, Any], refused: bool) -> None:
+        for left, right in ((one, other), (other, one)):
+            pools = [
+                resource("SriovNetworkPoolConfig", name, {"maxUnavailable": 1, "nodeSelector": selector})
+                for name, selector in (("a", left), ("b", right))
+            ]
+            found = [each.path for each in fabric_of(*pools).violations]
+            assert found == ["spec.nodeSelector"] * refused
 
     def test_what_does_nothing_here_is_named(self) -> None:
         fabric = fabric_of(
@@ -415,11 +448,6 @@ class TestPoolConfig:
             ({"maxUnavailable": "half"}, "spec.maxUnavailable", "a percentage such as 50%"),
             ({"maxUnavailable": -1}, "spec.maxUnavailable", "not a number of nodes"),
             ({"rdmaMode": "Shared"}, "spec.rdmaMode", 'did you mean "shared"'),
-            (
-                {"rdmaMode": "shared", "nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
-                "spec.nodeSelector.matchExpressions[0]",
-                "can't be applied to hosts",
-            ),
             (
                 {"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
                 "spec.nodeSelector.matchExpressions[0]",

@@ -81,7 +81,7 @@ def test_what_it_says_of_the_operator_itself_is_named_with_who_does_it_here() ->
     assert "ResourceClaim" in said["spec.featureGates.dynamicResourceAllocation"]
     assert "ask for the resource of each network themselves" in said["spec.enableInjector"]
     assert "rdma.fabric.upgrade" in said["spec.disableDrain"]
-    assert "spec.featureGates" in said
+    assert "in their order" in said["spec.featureGates.parallelNicConfig"]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,7 @@ def test_what_it_says_of_the_operator_itself_is_named_with_who_does_it_here() ->
         ({"disablePlugins": ["intel"]}, "spec.disablePlugins[0]"),
         ({"configDaemonNodeSelector": {"a b": "c"}}, 'spec.configDaemonNodeSelector["a b"]'),
         ({"useCdi": True}, "spec.useCdi"),
+        ({"featureGates": {"parallelNic": True}}, "spec.featureGates.parallelNic"),
     ],
 )
 def test_what_the_api_server_refuses_is_refused(config: Object, path: str) -> None:

@@ -319,6 +319,18 @@ def test_a_card_that_the_operator_would_leave_alone_is_told(device: str, own: An
     assert not any("get VFs by a Sriov" in text for text in judge({}, host).unmet)
 
 
+def test_a_node_that_two_pools_select_is_told() -> None:
+    pools = [
+        {"source": f"SriovNetworkPoolConfig/{name}", "node_selector": labels}
+        for name, labels in (("p", LABELS), ("q", {}), ("r", {"other": "x"}))
+    ]
+    host = document("a")
+    for count, told in ((1, False), (3, True)):
+        host["desired"]["requests"] = pools[:count]
+        found = judge({}, host).unmet
+        assert any("SriovNetworkPoolConfig/p, SriovNetworkPoolConfig/q select a:" in text for text in found) is told
+
+
 def test_nothing_is_said_of_a_resource_while_a_host_was_not_read() -> None:
     parts = {**shared({"deviceIDs": ["1017"]}), "hosts": {"a": {}, "b": {}}}
     assert judge(parts, document("a")).unmet == []

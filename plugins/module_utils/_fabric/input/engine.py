@@ -129,7 +129,9 @@ def contested(
     found = [
         *_asked(hosts, "driver", [one.source for one in policies if "ofedDriver" in one.spec], "ofedDriver"),
         *_asked(hosts, "peer_memory", [one.source for one in policies if one.peer_memory is not None], "nvPeerDriver"),
-        *_asked(hosts, "netns_mode", [one.place.document.source for one in configs], "rdmaMode"),
+        *_asked(
+            hosts, "netns_mode", [one.place.document.source for one in configs if one.request["netns_mode"]], "rdmaMode"
+        ),
     ]
     problem = "makes VFs, and so would the SR-IOV operator"
     for host, desired in hosts.items() if functions else ():

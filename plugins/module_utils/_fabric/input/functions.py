@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import are_met
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV, modules_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
@@ -279,40 +280,56 @@ def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """One SriovNetworkPoolConfig: what it asks of hosts, and where its spec stands."""
+    """One SriovNetworkPoolConfig: what it asks of hosts, the requirements on its nodes, and where its spec stands."""
 
     request: dict[str, Any]
+    requirements: list[Mapping[str, Any]]
     place: Place
 
 
-def read_pool_config(resource: Resource) -> PoolConfig | None:
-    """Check a SriovNetworkPoolConfig; return what it asks of the hosts with its labels, None for nothing."""
+def read_pool_config(resource: Resource) -> PoolConfig:
+    """Check a SriovNetworkPoolConfig; its request asks of hosts with its labels for nothing without a ``rdmaMode``."""
     place = resource.spec_place
     spec = POOL_CONFIG.read(resource.spec, place)
     if "rdmaMode" not in spec:
         place.notice("has no effect here", "it asks for no rdmaMode")
-        return None
+    selector = spec.get("nodeSelector") or {}
+    labels, terms = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
     request = {
         "source": f"{POOL_CONFIG.name}/{resource.name}",
-        "node_selector": _labels(spec.get("nodeSelector") or {}, place.at("nodeSelector")),
+        "node_selector": dict(labels),
+        **({"node_terms": [terms]} if terms else {}),
         "driver": None,
         "peer_memory": None,
-        "netns_mode": spec["rdmaMode"],
+        "netns_mode": spec.get("rdmaMode"),
     }
-    return PoolConfig(request, place)
+    of_labels = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
+    return PoolConfig(request, [*of_labels, *terms], place)
 
 
-def _labels(selector: Mapping[str, Any], place: Place) -> dict[str, str]:
-    """Return a label selector as labels; refuse what labels can't express."""
-    labels = dict(selector.get("matchLabels") or {})
-    for index, requirement in enumerate(selector.get("matchExpressions") or []):
-        values = requirement.get("values") or []
-        if requirement.get("operator") == "In" and len(values) == 1:
-            labels[requirement.get("key", "")] = values[0]
-        else:
-            hint = "name one value of one label (matchLabels), with a SriovNetworkPoolConfig for each"
-            place.at("matchExpressions", index).violation("can't be applied to hosts", hint)
-    return labels
+def check_pools(configs: Iterable[PoolConfig]) -> None:
+    """Refuse a pool whose nodes are all of another one: the operator changes no node of two pools.
+
+    Nodes that only happen to have the labels of both are told where hosts were read.
+    """
+    for one, other in combinations(configs, 2):
+        if _implies(one.requirements, other.requirements) or _implies(other.requirements, one.requirements):
+            problem = f"selects nodes of {one.request['source']}, and a node is of one pool"
+            other.place.at("nodeSelector").violation(problem, "give them different values of one label")
+
+
+def _implies(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a node that meets one list of requirements, if there can be any, meets another."""
+    is_possible = implied = True
+    for key in {str(each["key"]) for each in (*one, *other)}:
+        ours, theirs = ([each for each in some if each["key"] == key] for some in (one, other))
+        # Values that none of them names are alike.
+        values = {str(value) for each in (*ours, *theirs) for value in each.get("values") or []} | {"-"}
+        nodes = [{}, *({key: value} for value in values)]
+        meeting = [labels for labels in nodes if are_met(ours, labels)]
+        is_possible = is_possible and bool(meeting)
+        implied = implied and all(are_met(theirs, labels) for labels in meeting)
+    return is_possible and implied
 
 
 def check_moved(

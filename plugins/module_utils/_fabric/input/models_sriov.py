@@ -225,6 +225,30 @@ POOL_CONFIG = Model(
 )
 
 _NO_DAEMON = "no daemon of the operator runs here"
+_NO_INJECTOR = "nothing changes pods here: they ask for the resource of each network themselves"
+_FEATURES = {
+    "parallelNicConfig": flag("whether ports are set up side by side", idle="a host does its steps in their order"),
+    "resourceInjectorMatchCondition": flag(
+        "whether the injector is asked about pods with networks alone", idle=_NO_INJECTOR
+    ),
+    "metricsExporter": flag("whether VFs are counted for Prometheus", idle="no exporter of VFs is deployed"),
+    "manageSoftwareBridges": flag(
+        "whether bridges of policies are made", idle="no bridge of Open vSwitch is made on hosts"
+    ),
+    "mellanoxFirmwareReset": flag(
+        "whether cards are reset for new firmware parameters",
+        idle="firmware parameters count from the next boot of a host (rdma_fabric_allow_reboot)",
+    ),
+    "blockDevicePluginUntilConfigured": flag(
+        "whether device plugins wait for the VFs of their node",
+        idle="hosts are changed before device plugins are deployed",
+    ),
+    "dynamicResourceAllocation": flag(
+        "whether VFs are offered through resource claims",
+        idle="VFs are offered by a device plugin: have pods ask for nvidia.com/NAME of their network, in place of a "
+        "ResourceClaim",
+    ),
+}
 OPERATOR_CONFIG = Model(
     "SriovOperatorConfig",
     record(
@@ -234,7 +258,7 @@ OPERATOR_CONFIG = Model(
             "useCDI": flag("whether devices of policies are announced through the Container Device Interface"),
             "enableInjector": flag(
                 "whether pods get the resources of their networks by themselves",
-                idle="nothing changes pods here: they ask for the resource of each network themselves",
+                idle=_NO_INJECTOR,
             ),
             "enableOperatorWebhook": flag(
                 "whether the rules and defaults of the operator's webhook count; true by default"
@@ -261,7 +285,7 @@ OPERATOR_CONFIG = Model(
                 text("vendor", choices=("mellanox",)),
                 idle="firmware is set where rdma_fabric_interfaces asks for it (firmware), and nowhere else",
             ),
-            "featureGates": mapping("features by name", flag("whether it is on"), idle=_NO_DAEMON),
+            "featureGates": record("features by name", _FEATURES),
             "configDaemonEnvVars": mapping("environment of the daemon", text("value"), idle=_NO_DAEMON),
         },
     ),

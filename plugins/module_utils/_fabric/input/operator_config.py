@@ -20,7 +20,6 @@ SELECTOR = "configDaemonNodeSelector"
 USE_CDI = "useCDI"
 WEBHOOK = "enableOperatorWebhook"
 _KNOWN_NAME = "default"
-_DRA = "dynamicResourceAllocation"
 _OLD_LABELS = {"beta.kubernetes.io/os": "kubernetes.io/os", "beta.kubernetes.io/arch": "kubernetes.io/arch"}
 _SET_BY_OPERATORS = ("network.nvidia.com/operator.mofed.wait", "network.nvidia.com/operator.nic-configuration.wait")
 
@@ -60,10 +59,6 @@ def read_operator_config(resource: Resource) -> OperatorConfig | None:
         if key in _SET_BY_OPERATORS:
             hint = "drivers and firmware are on a host before anything of its node is changed"
             place.at(SELECTOR, key).notice("has no effect here: only an operator puts it on nodes", hint)
-    if (spec.get("featureGates") or {}).get(_DRA):
-        problem = "deploys no DRA driver here: VFs are offered by a device plugin"
-        hint = "have pods ask for nvidia.com/NAME of their network, in place of a ResourceClaim"
-        place.at("featureGates", _DRA).notice(problem, hint)
     return OperatorConfig(spec, place)
 
 

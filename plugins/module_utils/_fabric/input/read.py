@@ -133,8 +133,7 @@ def _take(resource: Resource, given: Input, *, container: bool) -> None:
     elif resource.kind == NODE_POLICY.name:
         given.function_policies.append(functions.read_function_policy(resource))
     elif resource.kind == POOL_CONFIG.name:
-        config = functions.read_pool_config(resource)
-        given.pool_configs += [config] if config else []
+        given.pool_configs.append(functions.read_pool_config(resource))
     elif resource.kind == OPERATOR_CONFIG.name:
         given.operator_config = operator_config.read_operator_config(resource) or given.operator_config
     elif resource.is_pool:
