@@ -28,7 +28,7 @@ def answer(*steps: dict[str, Any], executed: tuple[dict[str, str], ...] = (), **
 def said(result: dict[str, Any], **desired: Any) -> list[str]:
     first, *notices = explained(result, desired)["plan"]["notices"]
     assert first == "of the host"
-    return notices
+    return list(notices)
 
 
 class TestStartedBefore:

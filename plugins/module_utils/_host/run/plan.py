@@ -99,8 +99,7 @@ def _holds(context: Context) -> list[_Hold]:
     facts, found = context.actual.facts, []
     torn_down = any("reload_failed" in eswitch for eswitch in facts["eswitch"].values())
     others = facts["owners"] or torn_down or facts.get("without_kmod") or "rdma_users" in facts
-    others = others or facts["boot"].get("unfit")
-    if not (others or facts["unreadable"]):
+    if not (others or facts["boot"].get("unfit") or facts["unreadable"]):
         return []
     from . import holds
 
