@@ -106,16 +106,24 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ),
     (shared({"ifNames": ["bond9"]}), ETHER, "no bond, VLAN or IPoIB child: it is bond on b; next: name the port below"),
     (shared(), {"netns": "exclusive"}, "network namespaces share: they are exclusive on b"),
+    (shared(version="v1.2.0"), {**IB, "netns": "exclusive"}, "network namespaces share: they are exclusive on b"),
     (sriov(isRdma=True), {"vfs": 1, "lacking": ["rdma_ucm"]}, "rdma_ucm is not loaded on b"),
     (sriov(needVhostNet=True), {"vfs": 1, "lacking": ["tun"]}, "module tun: tun is not loaded on b"),
     (sriov(needVhostNet=True), {"vfs": 1, "lacking": ["vhost_net"]}, "vhost_net is not loaded on b"),
     (sriov(pfNames=["bond9"]), ETHER, "needs a PCI or auxiliary function: no bond or VLAN: it is bond on b"),
-    (macvlan(), IB, "macvlan needs an Ethernet port as the master: it is InfiniBand on b; next: use an IPoIBNetwork"),
+    *(
+        (macvlan(type=each), IB, f"{each} needs an Ethernet port as the master: it is InfiniBand on b; next: use")
+        for each in ("macvlan", "ipvlan", "vlan")
+    ),
     (macvlan(), {"bond": "bond9"}, "it belongs to bond9 on b; next: name the bond as the master"),
     (macvlan(mtu=9000), ETHER, "it is 1500, the network's 9000 on b; next: set mtu for the port"),
+    (macvlan(type="vlan", mtu=9000), ETHER, "vlan needs a master with an MTU of at least the network's"),
     (network({"type": "ipoib", "master": "rail0"}), ETHER, "it is Ethernet on b; next: name an InfiniBand port"),
     (network({"type": "ipoib", "master": "rail0"}), {**IB, "lacking": ["ib_ipoib"]}, "ib_ipoib is not loaded on b"),
-    (network({"type": "ipoib", "master": "rail0"}), {**IB, "kernel": "5.14.0-284.11.1.el9_2"}, "5.14.0-284.11.1.el9_2"),
+    *(
+        (network({"type": "ipoib", "master": "rail0"}), {**IB, "kernel": kernel}, f"{kernel} on b; next: update")
+        for kernel in ("4.18.0-477.10.1.el8_8", "5.14.0-284.11.1.el9_2")
+    ),
     ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {**IB, "vfs": 1}, "sriov needs VFs of Ethernet ports"),
     ({**sriov(), **network({"type": "ib-sriov"}, OF_VF)}, {"vfs": 1}, "ib-sriov needs VFs of InfiniBand ports"),
     (
@@ -156,7 +164,9 @@ FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (network({"type": "host-device", "pciBusID": PCI}), ETHER),
     (shared(), {"lacking": ["ib_umad", "rdma_ucm"], "planned": ["ib_umad", "rdma_ucm"]}),
     (shared(version="v1.5.1"), IB),
+    (shared(version="v1.5.2"), ETHER),
     (shared(version="v1.0.0"), ETHER),
+    (shared(version="v1.1.9"), {**IB, "netns": "exclusive"}),
     (sriov(pfNames=["rail9"]), ETHER),
     ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {"vfs": 1}),
     (sriov(pfNames=["rail0#0-3"], isRdma=True, devices=["101e"]), {"makes": 4}),
@@ -227,7 +237,49 @@ def test_a_row_that_is_taken_out_or_changed_is_missed(monkeypatch: pytest.Monkey
 
 def test_every_row_says_what_to_do_and_where_it_comes_from() -> None:
     none_of(f"{need.components} {need.kind}" for need in table.NEEDS if not (need.text and need.step and need.source))
+    own = {"ipoib": "secondaryNetwork.ipoib", "nv-ipam": "nvIpam", "whereabouts": "secondaryNetwork.ipamPlugin"}
+    assert own.items() <= PROVIDERS.items()
     assert PROVIDERS["macvlan"] == "secondaryNetwork.cniPlugins"
+
+
+@pytest.mark.parametrize(
+    ("component", "given", "modules"),
+    [
+        (table.SHARED, {}, {"": ["rdma_ucm", "ib_umad"]}),
+        (table.SRIOV, {"needVhostNet": True}, {"": ["tun", "vhost_net"]}),
+        (table.SRIOV, {"vdpaType": "vhost"}, {"": ["vhost_vdpa"]}),
+        (table.SRIOV, {"vdpaType": "virtio"}, {"": ["virtio_vdpa"]}),
+        ("ipoib", {}, {"InfiniBand": ["ib_ipoib"]}),
+        ("ib-sriov", {}, {"InfiniBand": ["ib_ipoib"]}),
+        ("portmap", {"backend": "nftables"}, {"": ["nf_tables"]}),
+    ],
+)
+def test_modules_are_asked_for_on_the_hosts_that_they_serve(
+    component: str, given: dict[str, Any], modules: dict[str, list[str]]
+) -> None:
+    assert table.modules_of(component, given) == modules
+
+
+@pytest.mark.parametrize(
+    ("component", "kind", "kernels", "stacks"),
+    [
+        ("rdma", table.DRIVER, ("5.2", "5.3"), ("4.6", "4.7")),
+        ("ipoib", table.PART, ("5.7", "5.8"), ("5.0", "5.1")),
+    ],
+)
+def test_a_driver_is_old_before_the_release_of_its_row(
+    component: str, kind: str, kernels: tuple[str, str], stacks: tuple[str, str]
+) -> None:
+    (need,) = (each for each in table.needs_of(component, {}) if each.kind == kind)
+
+    def is_old(kernel: str, stack: str = "", system: str = "ubuntu") -> bool:
+        facts = {"flavour": "mlnx-ofed" if stack else "inbox", "version": stack or None}
+        os = {"id": system, "id_like": []}
+        return bool(table.too_old({"stack": facts, "system": {"kernel": f"{kernel}.0-1", "os": os}}, need))
+
+    assert [is_old(each) for each in kernels] == [True, False]
+    assert [is_old("3.10", each) for each in stacks] == [True, False]
+    assert not any(is_old(kernels[0], system=each) for each in ("rhel", "fedora", "centos", "suse", "sles", "opensuse"))
 
 
 @pytest.mark.parametrize(("parts", "host"), FITS, ids=range(len(FITS)))
