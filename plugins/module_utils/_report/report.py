@@ -264,6 +264,10 @@ def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:
     return [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
 
 
+def _idle(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [wait for wait in report["cluster"]["waits"] if wait["ready"] and wait["desired"] == 0]
+
+
 def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[str], *, check: bool) -> dict[str, Any]:
     rows, cluster = report["hosts"], report["cluster"]
     rails = [rail for row in rows for rail in row["rails"]]
@@ -288,7 +292,7 @@ def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[
         "pairs": dict(report["validation"]["counts"]) if report["validation"] else None,
         "failed": parts.failed(),
     }
-    summary["verdict"] = _verdict(summary)
+    summary["verdict"] = "attention" if _idle(report) else _verdict(summary)
     summary["headline"] = _headline(summary, report)
     summary["not_done"] = _not_done(report, summary, parts, check=check)
     return summary
@@ -313,7 +317,7 @@ def _headline(summary: dict[str, Any], report: dict[str, Any], *, check: bool = 
     hosts, refused, waits = summary["hosts"], summary["steps"]["refused"], summary["waits"]
     steps = summary["steps"]["total"] - refused
     remarks, lame = summary["remarks"]["attention"], waits["total"] - waits["ready"]
-    unknown = len(summary["unknown_interfaces"])
+    unknown, idle = len(summary["unknown_interfaces"]), len(_idle(report))
     recorded = "recorded host" if hosts["recorded"] == hosts["total"] else "host"
     some = f"{hosts['recorded']:,} of them recorded" if 0 < hosts["recorded"] < hosts["total"] else ""
     parts = [
@@ -326,6 +330,7 @@ def _headline(summary: dict[str, Any], report: dict[str, Any], *, check: bool = 
         *([f"{counted(refused, 'step')} refused"] if refused else []),
         *_objects(summary["objects"], rendered=bool(report["cluster"]["skipped"]), check=check),
         *([f"{counted(lame, 'workload')} not ready"] if lame else []),
+        *([f"{counted(idle, 'workload')} on no node"] if idle else []),
         *([counted(remarks, "remark")] if remarks else []),
         *([f"{counted(unknown, 'need')} that no port meets"] if unknown else []),
         *([] if summary["verdict"] == "attention" else ["nothing stands out"]),
@@ -369,9 +374,8 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts, *, 
             say("GPUDirect transfers", "no pod had a GPU, so the proof wrote between host memories")
     if parts.unwaited():
         say(f"Waiting for {counted(parts.unwaited(), 'workload')}", "rdma_fabric_wait is false")
-    idle = [wait for wait in report["cluster"]["waits"] if wait["ready"] and wait["desired"] == 0]
-    if idle:
-        say(f"Pods of {counted(len(idle), 'workload')}", "no node of the cluster matches, so none was started")
+    if _idle(report):
+        say(f"Pods of {counted(len(_idle(report)), 'workload')}", "no node takes them, so none was started")
     return done
 
 

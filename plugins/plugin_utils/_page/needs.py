@@ -40,6 +40,9 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
     lame = [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
     if lame:
         yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))
+    idle = [wait["name"] for wait in report["cluster"]["waits"] if wait["ready"] and not wait["desired"]]
+    if idle:
+        yield Need("bad", "On no node", "cluster", [], named(idle, 3))
     unknown = report["summary"]["unknown_interfaces"]
     if unknown:
         yield Need("bad", "Needs that no port meets", "notices", [], named([*map(_interface, unknown)], 2))

@@ -86,7 +86,8 @@ def test_the_input_is_left_as_it_is() -> None:
 
 def test_the_headline_counts_what_was_planned_pushed_and_remarked() -> None:
     assert report_of()["summary"]["headline"] == (
-        f"7 recorded hosts planned, 54 steps pending, 2 steps refused, {OBJECTS}, 1 workload not ready, 4 remarks"
+        f"7 recorded hosts planned, 54 steps pending, 2 steps refused, {OBJECTS}, 1 workload not ready, "
+        "1 workload on no node, 4 remarks"
     )
 
 

@@ -171,7 +171,7 @@ def test_what_matters_most_comes_first(sample: str) -> None:
         "it carries the default route of the host",
         "spec.template.spec.containers[0].image",
         "2 of 5 pods are not ready: ImagePullBackOff",
-        "no node of the cluster matches, so none was started",
+        "no node takes them, so none was started",
         "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.0.2",
         "policy.yaml:7: a retired field was translated",
         "Without GPU and RDMA NIC: cpu-01",

@@ -23,6 +23,7 @@ def test_of_two_hundred_hosts_each_cause_is_one_line_with_its_hosts() -> None:
     found = lines(report_of(large_fleet(200)))
     assert [(tone, title, hosts[:2], len(hosts)) for tone, title, hosts in found] == [
         ("bad", "Not ready in the cluster", [], 0),
+        ("bad", "On no node", [], 0),
         ("bad", "A rail has no link", ["gpu-0018", "gpu-0118"], 2),
         ("bad", "An InfiniBand port waits for a subnet manager", ["gpu-0102"], 1),
         ("bad", "A NIC's PCIe link runs below what NIC and slot can do", ["gpu-0043"], 1),
@@ -60,9 +61,12 @@ def test_a_push_that_failed_and_pairs_that_failed_come_first_with_who_is_at_faul
     assert lines(report)[:2] == [("bad", "The push failed", []), ("bad", "3 pairs failed on the wire", ["dgx-03"])]
 
 
-def test_of_workloads_those_that_are_not_ready_are_named() -> None:
-    (need,) = (need for need in needs_view(report_of())["entries"] if need.place == "cluster")
-    assert (need.hosts, need.note) == ([], "whereabouts")
+def test_of_workloads_those_that_are_not_ready_and_those_on_no_node_are_named() -> None:
+    needs = [need for need in needs_view(report_of())["entries"] if need.place == "cluster"]
+    assert [(need.title, need.hosts, need.note) for need in needs] == [
+        ("Not ready in the cluster", [], "whereabouts"),
+        ("On no node", [], "rdma-shared-dp-ds"),
+    ]
 
 
 def test_where_nobody_is_suspected_both_sides_of_the_pairs_that_failed_are_named() -> None:
