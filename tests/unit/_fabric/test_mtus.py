@@ -15,6 +15,30 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load imp
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 
 
+def attachment(plugin: dict[str, Any]) -> Document:
+    config = json.dumps({"cniVersion": "0.3.1", "name": "n", "plugins": [plugin]})
+    content = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition"}
+    return Document("nad.yaml", {**content, "metadata": {"name": "n"}, "spec": {"config": config}})
+
+
+@pytest.mark.parametrize(
+    ("mtu", "version", "count"),
+    [
+        (1496, "v1.2.2", 1),
+        (1496, "network-operator-v26.4.1", 1),
+        (1496, "network-operator-v26.7.0", 0),
+        (0, "v1.2.2", 0),
+    ],
+)
+def test_one_that_the_release_of_ipoib_passes_over_is_told(mtu: int, version: str, count: int) -> None:
+    """A report of the operator (Mellanox/network-operator#1664): pods had 2044 beside a master with 1496."""
+    policy = resource("NicClusterPolicy", "p", {"secondaryNetwork": {"ipoib": {"version": version}}})
+    network = attachment({"type": "ipoib", "master": "ib0", "mtu": mtu})
+    notices = Fabric([policy, network], []).accepted().notices
+    found = [each.path for each in notices if f"is not known to ipoib-cni {version}" in each.problem]
+    assert found == ["spec.config -> plugins[0].mtu"] * count
+
+
 class TestMtuOfMasters:
     """What pods get on an interface is no larger than what hosts are asked to give that interface."""
 
@@ -38,11 +62,7 @@ class TestMtuOfMasters:
         assert "asks rail0 for 1500 on b: " in told
 
     def test_one_of_an_attachment_is_told_inside_its_configuration(self) -> None:
-        plugins = [{"type": "macvlan", "master": "rail0", "mtu": 2000, "ipam": {}}]
-        config = json.dumps({"cniVersion": "0.3.1", "name": "n", "plugins": plugins})
-        content = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition"}
-        document = Document("nad.yaml", {**content, "metadata": {"name": "n"}, "spec": {"config": config}})
-        (told,) = self.said(document)
+        (told,) = self.said(attachment({"type": "macvlan", "master": "rail0", "mtu": 2000, "ipam": {}}))
         assert told.startswith("nad.yaml: spec.config -> plugins[0].mtu: is 2000, and ")
 
     @pytest.mark.parametrize(

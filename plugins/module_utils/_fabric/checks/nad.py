@@ -203,13 +203,16 @@ def asked_addresses(objects: Iterable[Mapping[str, Any]]) -> dict[str, list[tupl
     return found
 
 
+def placed_plugins(config: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return (path, plugin) of every plugin of an attachment's valid configuration."""
+    value, problems = parse_json(config or "{}")
+    return plugins_of(value) if not problems and isinstance(value, dict) else []
+
+
 def programs_of(config: str) -> list[tuple[str, str]]:
     """Return (path, program) of every CNI and IPAM program that an attachment's valid configuration names."""
-    value, problems = parse_json(config or "{}")
-    if problems or not isinstance(value, dict):
-        return []
     found = []
-    for path, plugin in plugins_of(value):
+    for path, plugin in placed_plugins(config):
         ipam = plugin.get("ipam")
         named = [(f"{path}type", plugin.get("type")), (f"{path}ipam.type", (ipam or {}).get("type"))]
         found += [(where, program) for where, program in named if isinstance(program, str) and program]
@@ -218,9 +221,7 @@ def programs_of(config: str) -> list[tuple[str, str]]:
 
 def calls_of(configs: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
     """Return (type, configuration) of every CNI plugin that attachments with these configurations call."""
-    parsed = [parse_json(config or "{}") for config in configs]
-    values = [value for value, problems in parsed if not problems and isinstance(value, dict)]
-    return [(str(plugin.get("type")), plugin) for value in values for _path, plugin in plugins_of(value)]
+    return [(str(plugin.get("type")), plugin) for config in configs for plugin in plugins_in(config)]
 
 
 def components_of(configs: Iterable[str]) -> list[str]:
@@ -245,23 +246,17 @@ def pools_of(config: str, name: str) -> list[tuple[str, PoolKey]]:
 
 def ignored_by_release(config: str, *, has_daemon: bool) -> list[str]:
     """Return the paths in an attachment's configuration of what a release of nv-ipam ignores; see the check of ipam."""
-    value, problems = parse_json(config or "{}")
-    if problems or not isinstance(value, dict):
-        return []
     return [
         f"{path}ipam.{key}"
-        for path, plugin in plugins_of(value)
+        for path, plugin in placed_plugins(config)
         for key in ignored_by_nv_ipam(plugin.get("ipam"), has_daemon=has_daemon)
     ]
 
 
 def waits_for_guid(config: str) -> list[str]:
     """Return the paths in an attachment's valid configuration that make its pods wait for a GUID of ib-kubernetes."""
-    value, problems = parse_json(config or "{}")
-    if problems or not isinstance(value, dict):
-        return []
     waiting = "ibKubernetesEnabled"
-    plugins = [(path, plugin) for path, plugin in plugins_of(value) if plugin.get("type") == "ib-sriov"]
+    plugins = [(path, plugin) for path, plugin in placed_plugins(config) if plugin.get("type") == "ib-sriov"]
     return [f"{path}{waiting}" for path, plugin in plugins if plugin.get(waiting) is True]
 
 
@@ -278,8 +273,7 @@ def moves_rdma_device(config: str) -> bool:
 
 def plugins_in(config: str) -> list[dict[str, Any]]:
     """Return the plugins of an attachment's valid configuration."""
-    value, problems = parse_json(config or "{}")
-    return [plugin for _path, plugin in plugins_of(value)] if not problems and isinstance(value, dict) else []
+    return [plugin for _path, plugin in placed_plugins(config)]
 
 
 def mtus_over_masters(config: str) -> list[tuple[str, str, int]]:
@@ -288,10 +282,7 @@ def mtus_over_masters(config: str) -> list[tuple[str, str, int]]:
     macvlan refuses one that is larger than its master's when a pod starts: ``invalid MTU 9000, must be [0, master
     MTU(1500)]`` (containernetworking/plugins, main/macvlan and main/vlan).
     """
-    value, problems = parse_json(config or "{}")
-    if problems or not isinstance(value, dict):
-        return []
-    stacked = [(path, plugin) for path, plugin in plugins_of(value) if plugin.get("type") in ("macvlan", "vlan")]
+    stacked = [(path, plugin) for path, plugin in placed_plugins(config) if plugin.get("type") in ("macvlan", "vlan")]
     wanted = [(f"{path}mtu", plugin.get("master"), plugin.get("mtu")) for path, plugin in stacked]
     return [
         (path, master, mtu)
@@ -302,10 +293,7 @@ def mtus_over_masters(config: str) -> list[tuple[str, str, int]]:
 
 def wants_node_slices(config: str) -> bool:
     """Return whether an attachment's configuration asks whereabouts for node slices."""
-    value, problems = parse_json(config or "{}")
-    if problems or not isinstance(value, dict):
-        return False
-    return any(uses_node_slices(plugin.get("ipam")) for _path, plugin in plugins_of(value))
+    return any(uses_node_slices(plugin.get("ipam")) for plugin in plugins_in(config))
 
 
 def slices_of(config: str) -> node_slices.Slices | None:
@@ -313,11 +301,8 @@ def slices_of(config: str) -> node_slices.Slices | None:
 
     None is for one without ranges of whereabouts.
     """
-    value, problems = parse_json(config or "{}")
-    if problems or not isinstance(value, dict):
-        return None
-    plugins = plugins_of(value)
-    return node_slices.slices_of(plugins[0][1].get("ipam")) if plugins else None
+    plugins = plugins_in(config)
+    return node_slices.slices_of(plugins[0].get("ipam")) if plugins else None
 
 
 def _between(held: list[Claim]) -> list[tuple[str, Problem]]:

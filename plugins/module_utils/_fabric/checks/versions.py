@@ -35,6 +35,7 @@ _NV_IPAM_LEADER = (0, 0, 3)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
 # The first releases, its own and the vendor's, that give no node a part that is excluded as a whole.
 _NV_IPAM_PASSES_OVER = ((0, 4, 0), (26, 1, 0))
+_IPOIB_READS_MTU = ((1, 2, 3), (26, 7, 0))  # v1.2.2 is the last with a number of its own
 # k8snetworkplumbingwg/sriov-network-device-plugin#481, its auxNetDevice and selectors in a list came after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
 # First release with a field of a resource or of its selectors: pkg/types/types.go of each release.
@@ -257,6 +258,14 @@ def pool_remarks(kind: str, spec: Mapping[str, Any], version: str) -> list[Probl
     problem = f"holds whole blocks, which nv-ipam {version} gives to nodes all the same: no pod there gets an address"
     hint = "have the subnet begin behind it, or use v0.4.0 or network-operator-v26.1.0, or newer"
     return [Problem(path, problem, hint) for path in exclusions_before_blocks(spec)]
+
+
+def ipoib_remarks(plugin: Mapping[str, Any], version: str) -> list[Problem]:
+    """Return what a release of ipoib-cni passes over in a plugin's configuration (its pull request 132)."""
+    if plugin.get("type") != "ipoib" or not plugin.get("mtu") or not _is_older(version, *_IPOIB_READS_MTU):
+        return []
+    problem = f"is not known to ipoib-cni {version}: the interface in the pod has the MTU of the fabric"
+    return [Problem("mtu", problem, "use network-operator-v26.7.0 or newer, or leave it out")]
 
 
 def _names_release(version: str) -> bool:

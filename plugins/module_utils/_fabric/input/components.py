@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._needs import NEEDS, P
 
 from ..checks import nad, sriov_networks
 from ..checks.nv_ipam import PoolKey
-from ..checks.versions import reads_pool_objects, webhook_problems
+from ..checks.versions import ipoib_remarks, reads_pool_objects, webhook_problems
 from ..common import openshift
 from ..common.findings import Place
 from ..common.images import effective_version
@@ -28,7 +28,7 @@ from .pools import Pool
 from .resources import ATTACHMENT_KIND
 
 NV_IPAM = "nvIpam"
-MULTUS = "secondaryNetwork.multus"
+MULTUS, IPOIB = "secondaryNetwork.multus", "secondaryNetwork.ipoib"
 PROVIDERS = {program: need.want[0] for need in NEEDS if need.kind == PROGRAM for program in need.components}
 """The section of a NicClusterPolicy that puts a CNI or IPAM program on the nodes."""
 
@@ -54,16 +54,19 @@ class Deployed:
             value = value.get(part) if isinstance(value, dict) else None
         return value if isinstance(value, dict) else None
 
+    def version(self, component: str, path: str) -> str | None:
+        """Return the version of the component that a section deploys, None when it is not there."""
+        section = self.section(path)
+        if section is None or self.cluster is None:
+            return None
+        return effective_version(component, section, self.cluster.spec.get("global") or {}, self.settings)
+
 
 def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]) -> None:
     """Hold networks and pools against what the input deploys."""
-    section = deployed.section(NV_IPAM)
-    version = None
-    if section is not None and deployed.cluster is not None:
-        defaults = deployed.cluster.spec.get("global") or {}
-        version = effective_version("nv-ipam", section, defaults, deployed.settings)
-        if section.get("enableWebhook"):
-            _check_webhook(deployed.cluster.at(NV_IPAM).at("enableWebhook"), version, deployed.settings)
+    version, of_ipoib = deployed.version("nv-ipam", NV_IPAM), deployed.version("ipoib-cni", IPOIB)
+    if version is not None and deployed.cluster and (deployed.section(NV_IPAM) or {}).get("enableWebhook"):
+        _check_webhook(deployed.cluster.at(NV_IPAM).at("enableWebhook"), version, deployed.settings)
     pool_checks.check_readers(pools, deployed.namespace, version)
     pool_checks.check_room(pools, deployed.hosts)
     configs = [network.config for network in networks if network.valid and network.kind != ATTACHMENT_KIND]
@@ -77,6 +80,9 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
             _check_programs(network, deployed, brought)
             _check_pools(network, deployed, known)
             _check_keys(network, version)
+            for path, plugin in nad.placed_plugins(network.config) if of_ipoib else ():
+                for odd in ipoib_remarks(plugin, str(of_ipoib)):
+                    place_in(network, f"{path}{odd.path}").notice(odd.problem, odd.hint)
             if version is not None and not reads_pool_objects(version):
                 _check_pools_of_config(network, version)
 
