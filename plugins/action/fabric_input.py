@@ -25,7 +25,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    InvalidInput,
+    Notice,
+    Unmet,
+    Violation,
+    named,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     SHOW_SECRETS,
     FabricAction,
@@ -184,6 +190,7 @@ class ActionModule(FabricAction):
         if arguments["plan_file"] and not self.check_mode:
             remarks = [*remarks, Notice(f"{PREFIX}plan_file", "", "only a run of site --check writes it")]
         found: dict[str, Any] = {"changed": False, "spec": spec, "notices": [*notices, *preflight(spec), *remarks]}
+        found["unmet"] = [each for each in found["notices"] if isinstance(each, Unmet)]
         found["given"] = [name for name in INPUTS if arguments[name[len(PREFIX) :]]]
         if arguments["sealed_plan"]:
             sealed, said = self._sealed(self.find_file(arguments["sealed_plan"]), spec, task_vars)

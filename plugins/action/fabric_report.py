@@ -62,7 +62,7 @@ class ActionModule(FabricAction):
         "run_dir": "rdma_fabric_run_dir",
         "title": "rdma_fabric_report_title",
     }
-    validated: ClassVar[Mapping[str, str]] = {"spec": "spec", "notices": "notices"}
+    validated: ClassVar[Mapping[str, str]] = {each: each for each in ("spec", "notices", "unmet")}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Build the report and write what differs from the one that is there."""
@@ -91,7 +91,7 @@ class ActionModule(FabricAction):
             rendered=arguments["rendered"],
             notices=[*arguments["notices"], *of_chart, *earlier, *of_turns, *unknown, *needs.unmet, *needs.devices],
             # With hosts that were read earlier names say more than this run has seen.
-            unknown_interfaces=[*([] if of_earlier_run else unknown), *needs.unmet],
+            unknown_interfaces=[*([] if of_earlier_run else unknown), *needs.unmet, *arguments["unmet"]],
             generated_at=now(),
             title=arguments["title"],
             validation=validation,

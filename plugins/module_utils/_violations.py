@@ -64,6 +64,10 @@ class Notice(Finding):
     """A finding that is only said: a retired field that was translated, a value that deserves a look."""
 
 
+class Unmet(Notice):
+    """A notice of what certainly keeps pods from starting: a run may go on, and does not lead to the next by itself."""
+
+
 class InvalidInput(Exception):
     """An input that breaks at least one rule; it carries every violation found, not only the first.
 

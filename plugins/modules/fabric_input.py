@@ -328,6 +328,12 @@ notices:
   elements: str
   sample:
     - "policy.yaml:9: spec.devicePlugin: is retired: v0.3.0 was the last release of the operator that had it"
+unmet:
+  description: Those of RV(notices) that tell why no pod starts.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 given:
   description: The variables of the cluster that had a value, so that roles can detect those that were set later.
   returned: success

@@ -123,6 +123,12 @@ options:
     type: list
     elements: str
     default: []
+  unmet:
+    description:
+      - Those of O(notices) that tell why no pod starts, as M(rdma.fabric.fabric_input) returns them.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: rdma.fabric.rdma_host
   - module: rdma.fabric.k8s_batch

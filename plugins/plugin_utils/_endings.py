@@ -63,7 +63,7 @@ _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("
 _OF_RUNNER, _PASSING = "AWX_ISOLATED_DATA_DIR", re.compile(r"(.*/eda[a-z0-9_]{8}|/runner)/artifacts/[^/]+/?")
 _INVENTORY = "INVENTORY"
 _FIX = "fix what is named above, then"
-_NO_PORT = "fix the network, the resource or the port of each line with attention above"
+_UNMET = "fix the network, the pool, the resource or the port of each line with attention above"
 _OTHER_PARTS = "push and report with rdma_fabric_host_mode=kept once all other hosts are done"
 _FROM_THE_BEGINNING = "leave --start-at-task out"
 _PLAN_FILE, _SEALED_PLAN = "rdma_fabric_plan_file", "rdma_fabric_sealed_plan"
@@ -312,7 +312,7 @@ def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
     if outcome == PENDING:
         if summary.get("unknown_interfaces") and (run.check or run.playbook in _ONLY_LOOKS):
             # What would be pushed starts no pod.
-            return Step(f"{_NO_PORT}, then", _AGAIN, (), run.check)
+            return Step(f"{_UNMET}, then", _AGAIN, (), run.check)
         hosts = summary["hosts"]
         if hosts["total"] and hosts.get("recorded") == hosts["total"] and run.playbook not in _ONLY_LOOKS:
             return Step("recorded hosts are only planned: give an inventory of hosts that can be reached")

@@ -332,7 +332,7 @@ def _headline(summary: dict[str, Any], report: dict[str, Any], *, check: bool = 
         *([f"{counted(lame, 'workload')} not ready"] if lame else []),
         *([f"{counted(idle, 'workload')} on no node"] if idle else []),
         *([counted(remarks, "remark")] if remarks else []),
-        *([f"{counted(unknown, 'need')} that no port meets"] if unknown else []),
+        *([counted(unknown, "unmet need")] if unknown else []),
         *([] if summary["verdict"] == "attention" else ["nothing stands out"]),
     ]
     return ", ".join(parts)

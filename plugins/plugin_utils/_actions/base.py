@@ -52,6 +52,7 @@ NO_PREFLIGHT = (
     "the hosts of this play (run_once: true), as the playbooks of this collection do"
 )
 SHOW_SECRETS = "rdma_fabric_show_secrets"
+_TOLD = ("notices", "unmet")
 _ROOT = f"{Path(__file__).parents[3]}/"
 SPEC_KEYS = ("type", "elements", "required", "default", "choices", "aliases")
 
@@ -122,8 +123,7 @@ class FabricAction(ActionBase):
         except Exception as error:  # the last resort: Ansible itself would say the error's own words and nothing else
             msg = describe_defect(error, self._task, (task_vars or {}).get("inventory_hostname"))
             result.update(failed=True, msg=msg, exception=traceback.format_exc())
-        if "notices" in result:
-            result["notices"] = notice_texts(result["notices"])
+        result.update({name: notice_texts(result[name]) for name in _TOLD if name in result})
         self._hide_secrets(result, task_vars or {})
         for notice in result.get("notices", ()):
             display.warning(printable(notice))
@@ -144,7 +144,7 @@ class FabricAction(ActionBase):
     def _hide_secrets(self, result: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
         """Take secrets out of what is said: of what failed that is all, else notices and differences."""
         handed_on = not result.get("failed") and any(name in result for name in self.hands_on)
-        told = result if result.get("failed") else {key: result[key] for key in ("notices", "diff") if result.get(key)}
+        told = result if result.get("failed") else {key: result[key] for key in (*_TOLD, "diff") if result.get(key)}
         if not (handed_on or told) or self._shows_secrets(task_vars):
             return
         if handed_on:

@@ -45,7 +45,7 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
         yield Need("bad", "On no node", "cluster", [], named(idle, 3))
     unknown = report["summary"]["unknown_interfaces"]
     if unknown:
-        yield Need("bad", "Needs that no port meets", "notices", [], named([*map(_interface, unknown)], 2))
+        yield Need("bad", "Unmet needs", "notices", [], named([*map(_interface, unknown)], 2))
 
 
 def _interface(notice: str) -> str:

@@ -104,7 +104,7 @@ def test_an_interface_that_no_host_has_is_what_a_settled_fleet_needs() -> None:
     report = report_of([PLAIN], cluster={**sample_fleet.batch_result(), "waits": []}, unknown_interfaces=[said])
     SCHEMA.validate(json.loads(report_text(report)))
     summary = report["summary"]
-    assert summary["headline"] == f"1 recorded host planned, no step pending, {OBJECTS}, 1 need that no port meets"
+    assert summary["headline"] == f"1 recorded host planned, no step pending, {OBJECTS}, 1 unmet need"
     assert summary["verdict"] == "attention"
     assert recap_lines(report)[:2] == [summary["headline"], f"attention: {said}"]
     assert said in report["notices"]

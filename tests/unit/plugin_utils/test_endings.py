@@ -156,7 +156,9 @@ def test_what_no_port_meets_is_not_led_on_to_site() -> None:
     result["summary"]["unknown_interfaces"] = ["network a/b: master rail9: ..."]
     for playbook, check in (("preview", False), ("site", True)):
         said = after("report", result, playbook, check=check)["next"]
-        assert said.startswith("fix the network, the resource or the port of each line with attention above, then: ")
+        assert said.startswith(
+            "fix the network, the pool, the resource or the port of each line with attention above, then: "
+        )
         assert f"rdma.fabric.{playbook} " in said
 
 

@@ -55,6 +55,21 @@ def test_files_values_variables_and_hosts_become_one_spec(tmp_path: Path) -> Non
     json.dumps(result)
 
 
+def test_what_no_pod_starts_with_is_told_apart_from_the_other_notices(tmp_path: Path) -> None:
+    metadata = {"name": "n", "namespace": "nvidia-network-operator"}
+    network = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": metadata}
+    network["spec"] = {"config": json.dumps({"cniVersion": "0.3.1", "name": "n", "type": "sriov"})}
+    taken = {"startIP": "10.0.0.1", "endIP": "10.0.0.31"}
+    pool = {"subnet": "10.0.0.0/24", "perNodeBlockSize": 8, "gateway": "10.0.0.1", "exclusions": [taken]}
+    manifest = tmp_path / "n.yaml"
+    manifest.write_text(json.dumps(network))
+    policy = {"nvIpam": {"version": "v0.3.7"}}
+    result = load(manifests=[str(manifest)], nic_cluster_policy=policy, ip_pools={"p": pool})
+    of_network, of_pool = sorted(result["unmet"])
+    assert "gets no device" in of_network and "holds whole blocks" in of_pool
+    assert {of_network, of_pool} < {*result["notices"]}
+
+
 def test_a_resource_given_as_extra_variables_is_one_more_document() -> None:
     extra = yaml.safe_load(POLICY.read_text())
     spec = load(task_vars=extra)["spec"]

@@ -106,6 +106,7 @@ def test_a_network_on_an_interface_that_no_host_has_is_said_on_the_screen_and_in
     (text,) = notices_of(run_dir)
     assert text.startswith("network ai/net: master rail9: none of the 7 hosts that were read has an interface of this")
     assert f"attention: {text}" in recap
+    assert "attention: net: no pod starts" in report(run_dir, unmet=["net: no pod starts"])["recap"]
 
 
 def test_hosts_that_the_limit_leaves_out_are_named_with_the_time_of_what_is_shown(run_dir: Path) -> None:

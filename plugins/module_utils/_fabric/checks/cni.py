@@ -196,7 +196,7 @@ def _plugin_remarks(path: str, plugin: dict[str, Any], has_resource: bool) -> li
     kind = str(plugin.get("type", ""))
     if kind in _NEEDS_DEVICE and not has_resource and not any(plugin.get(key) for key in _NEEDS_DEVICE[kind]):
         hint = f"add the annotation {RESOURCE_NAME} to the attachment"
-        found.append(Problem(f"{path}type", f"{kind} gets no device: nothing names the resource", hint))
+        found.append(Problem(f"{path}type", f"{kind} gets no device: nothing names the resource", hint, unmet=True))
     if kind == "ib-sriov" and plugin.get("ibKubernetesEnabled") and not plugin.get("pkey"):
         hint = 'add "pkey": "0x0001" (your partition), or switch ibKubernetesEnabled off'
         problem = "is missing: ib-kubernetes gives pods GUIDs, and has UFM put them into no partition"

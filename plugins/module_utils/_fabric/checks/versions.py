@@ -257,7 +257,7 @@ def pool_remarks(kind: str, spec: Mapping[str, Any], version: str) -> list[Probl
         return []
     problem = f"holds whole blocks, which nv-ipam {version} gives to nodes all the same: no pod there gets an address"
     hint = "have the subnet begin behind it, or use v0.4.0 or network-operator-v26.1.0, or newer"
-    return [Problem(path, problem, hint) for path in exclusions_before_blocks(spec)]
+    return [Problem(path, problem, hint, unmet=True) for path in exclusions_before_blocks(spec)]
 
 
 def ipoib_remarks(plugin: Mapping[str, Any], version: str) -> list[Problem]:

@@ -9,7 +9,13 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Mapping, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    InvalidInput,
+    Notice,
+    Unmet,
+    Violation,
+    one_line,
+)
 
 from .jsontext import Problem
 
@@ -89,10 +95,10 @@ class Place:
         line = line or self.document.line(self.path)
         self.findings.violations.append(Violation(self.document.source, self.text(), problem, hint, line))
 
-    def notice(self, problem: str, hint: str = "") -> None:
-        """Note what is worth a look."""
-        line = self.document.line(self.path)
-        self.findings.notices.append(Notice(self.document.source, self.text(), problem, hint, line))
+    def notice(self, problem: str, hint: str = "", *, unmet: bool = False) -> None:
+        """Note what is worth a look; ``unmet``: no pod starts with it."""
+        kind, line = Unmet if unmet else Notice, self.document.line(self.path)
+        self.findings.notices.append(kind(self.document.source, self.text(), problem, hint, line))
 
     def violations(self, problems: Iterable[Problem]) -> None:
         """Note the problems that a parser of the text at this place found."""

@@ -18,11 +18,15 @@ _MOST_DIGITS = 100
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: ``path`` inside the text (``ipam.range``), what and why, and the next step."""
+    """One thing that is wrong: ``path`` inside the text (``ipam.range``), what and why, and the next step.
+
+    ``unmet``: of what is no more than noted, that no pod starts with it.
+    """
 
     path: str
     problem: str
     hint: str = ""
+    unmet: bool = False
 
 
 class _Defect(ValueError):

@@ -139,7 +139,7 @@ def _attachment(entry: dict[str, Any], place: Place, annotations: Place, has_con
     place.violations(problems)
     if not problems:
         for remark in nad.attachment_remarks(entry["config"], entry["annotations"]):
-            place.inside(remark.path).notice(remark.problem, remark.hint)
+            place.inside(remark.path).notice(remark.problem, remark.hint, unmet=remark.unmet)
     if has_config and not entry["config"].strip():
         place.notice("is empty: Multus then looks for a configuration of that name on the node")
     return Network(
