@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready, is_workload
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     counted,
     natural_key,
@@ -102,7 +102,7 @@ def cluster_state(result: Mapping[str, Any], nodes: Sequence[Json], resources: S
     missing = [
         {"name": _named(row), "reason": "not in the cluster"}
         for row in rows
-        if row["action"] == _CREATED and row["kind"] in ("DaemonSet", "Deployment", "StatefulSet")
+        if row["action"] == _CREATED and is_workload(row["kind"])
     ]
     not_ready = [{"name": _named(wait), "reason": str(wait["reason"] or "")} for wait in waits if not wait["ready"]]
     offered = [offer_of(node, resources) for node in nodes]

@@ -281,6 +281,9 @@ OF_CONTROLLERS = [
     ("ray.io/v1", "RayCluster", "headGroupSpec.template"),
     ("ray.io/v1", "RayJob", "rayClusterSpec.workerGroupSpecs[0].template"),
     ("apps.kruise.io/v1alpha1", "CloneSet", "template"),
+    ("argoproj.io/v1alpha1", "Rollout", "template"),
+    ("serving.knative.dev/v1", "Service", "template"),
+    ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "template.spec.replicatedJobs[0].template.spec.template"),
 ]
 
 
@@ -308,3 +311,19 @@ class TestJobsOfOtherControllers:
 
     def test_a_kind_of_an_unknown_controller_is_not_taken_for_one_of_kubernetes(self) -> None:
         of_controller("jobs.example.com/v1", "Job", {"steps": []}).accepted()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("VirtualMachine", "template.spec"),
+        ("VirtualMachineInstance", ""),
+        ("VirtualMachinePool", "virtualMachineTemplate.spec.template.spec"),
+    ],
+)
+def test_a_network_of_a_virtual_machine_is_looked_for_as_that_of_a_pod(kind: str, path: str) -> None:
+    networks = [{"name": "default", "pod": {}}, {"name": "rail", "multus": {"networkName": "ai/nets"}}]
+    spec = around_template(path, {"networks": networks}) if path else {"networks": networks}
+    fabric = of_controller("kubevirt.io/v1", kind, spec, variables=TestNetworks.NETWORKS)
+    said = fabric.accepted().said("ai/nets")
+    assert str(said.path).endswith("networks[1].multus.networkName")

@@ -1,15 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where objects hold pods: the kinds of Kubernetes itself, and the jobs that GPU clusters run.
+"""Where objects hold pods or name networks: kinds of Kubernetes itself, and the jobs and machines of GPU clusters.
 
-Sources, by API group: kubeflow's training-operator and mpi-operator, Volcano, JobSet, LeaderWorkerSet, KubeRay and
-OpenKruise (the Go types of each API).
+Sources, by API group: kubeflow's trainer, training-operator and mpi-operator, Volcano, JobSet, LeaderWorkerSet,
+KubeRay, OpenKruise, Argo Rollouts, Knative and KubeVirt (the Go types of each API).
 """
 
 from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Tuple, Union
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""The annotation by which a pod asks for networks."""
 
 Path = Tuple[Union[str, int], ...]
 
@@ -21,7 +24,9 @@ _TEMPLATE = ("spec", "template")
 _OWN_TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
-    **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), _TEMPLATE),
+    **dict.fromkeys(
+        ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"), _TEMPLATE
+    ),
 }
 """Where a kind of Kubernetes has its pod."""
 
@@ -37,10 +42,12 @@ _REPLICAS = {
 }
 _RAY = (("headGroupSpec", "template"), ("workerGroupSpecs", _EACH, "template"))
 _LEADERS = ("spec", "leaderWorkerTemplate")
+_JOBS = ("spec", "replicatedJobs", _EACH, "template", *_TEMPLATE)
 _OF_OTHERS: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     **{("kubeflow.org", kind): (("spec", field, _EACH, "template"),) for kind, field in _REPLICAS.items()},
     ("batch.volcano.sh", "Job"): (("spec", "tasks", _EACH, "template"),),
-    ("jobset.x-k8s.io", "JobSet"): (("spec", "replicatedJobs", _EACH, "template", *_TEMPLATE),),
+    ("argoproj.io", "Rollout"): (_TEMPLATE,),
+    ("jobset.x-k8s.io", "JobSet"): (_JOBS,),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (
         (*_LEADERS, "leaderTemplate"),
         (*_LEADERS, "workerTemplate"),
@@ -49,8 +56,22 @@ _OF_OTHERS: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("ray.io", "RayJob"): tuple(("spec", "rayClusterSpec", *path) for path in _RAY),
     ("ray.io", "RayService"): tuple(("spec", "rayClusterConfig", *path) for path in _RAY),
     **{("apps.kruise.io", kind): (_TEMPLATE,) for kind in ("CloneSet", "DaemonSet", "StatefulSet")},
+    ("serving.knative.dev", "Service"): (_TEMPLATE,),
+    **{
+        ("trainer.kubeflow.org", kind): ((*_TEMPLATE, *_JOBS),)
+        for kind in ("ClusterTrainingRuntime", "TrainingRuntime")
+    },
 }
 """Where kinds of other controllers have theirs; ``_EACH`` is any member of a list or mapping."""
+
+_OF_MULTUS = ("networks", _EACH, "multus", "networkName")
+_OF_MACHINES: Mapping[str, tuple[str, ...]] = {
+    "VirtualMachine": (*_TEMPLATE, "spec", *_OF_MULTUS),
+    "VirtualMachineInstance": ("spec", *_OF_MULTUS),
+    "VirtualMachineInstanceReplicaSet": (*_TEMPLATE, "spec", *_OF_MULTUS),
+    "VirtualMachinePool": ("spec", "virtualMachineTemplate", *_TEMPLATE, "spec", *_OF_MULTUS),
+}
+"""Where machines of KubeVirt name networks, whose devices it asks for itself."""
 
 
 def is_of_kubernetes(content: Mapping[str, Any]) -> bool:
@@ -70,6 +91,12 @@ def pod_templates(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
         return
     for path in _OF_OTHERS.get((_group(content), kind), ()):
         yield from _found(content, path, ())
+
+
+def networks_of_machines(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Yield (path, value) of each network that a virtual machine names."""
+    if _group(content) == "kubevirt.io":
+        yield from _found(content, _OF_MACHINES.get(str(content.get("kind")), ("no machine",)), ())
 
 
 def pods_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:

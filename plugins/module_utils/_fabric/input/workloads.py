@@ -17,7 +17,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from ..common.findings import Place, described, shown
 from ..common.jsontext import nearest
 from ..common.names import label_key, label_value
-from ..common.pods import NETWORKS, is_of_kubernetes, pod_templates
+from ..common.pods import NETWORKS, is_of_kubernetes, networks_of_machines, pod_templates
 from ..common.quantities import parse_quantity
 from ..common.schema import missing_blank
 from . import attachments
@@ -50,6 +50,9 @@ class Surroundings:
 def check_workload(resource: Resource, around: Surroundings) -> None:
     """Note the flaws of the pods of one object that is pushed as it is."""
     is_ours = is_of_kubernetes(resource.content)
+    for path, name in networks_of_machines(resource.content):
+        home = resource.namespace or "default"
+        _check_networks(str(name), home, home, resource.place.at(*path), around)
     for path, template in pod_templates(resource.content):
         place = resource.place.at(*path)
         if not isinstance(template, Mapping):
