@@ -11,9 +11,6 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Tuple, Union
 
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
-"""The annotation by which a pod asks for networks."""
-
 Path = Tuple[Union[str, int], ...]
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
