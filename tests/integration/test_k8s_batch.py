@@ -258,6 +258,30 @@ class TestDrift:
         assert (live["metadata"]["labels"]["theirs"], live["metadata"]["annotations"]["theirs"]) == ("1", "2")
         assert live["spec"]["minReadySeconds"] == 3
 
+    @pytest.mark.parametrize("manager", ["kubectl-create", "kubectl-client-side-apply"])
+    def test_what_an_earlier_manifest_has_set_is_taken_over_and_removed(
+        self, control_plane: ControlPlane, namespace: str, manager: str
+    ) -> None:
+        """Made by kubectl before any run, or changed by it after one."""
+        body, before = daemon_set(namespace, "plugin"), daemon_set(namespace, "plugin")
+        before["metadata"]["labels"] = {"app": "plugin", "theirs": "1"}
+        before["spec"]["template"]["spec"]["containers"][0]["env"].append({"name": "OLD", "value": "1"})
+        if manager == "kubectl-create":
+            path, query = collection_path("apps/v1", "daemonsets", namespace), {"fieldManager": manager}
+            assert control_plane.api.request("POST", path, before, query=query).status == 201
+        else:
+            apply(control_plane.kubeconfig, namespace, wave(body))
+            patch(control_plane.api, body, {key: before[key] for key in ("metadata", "spec")}, manager)
+        foretold = apply(control_plane.kubeconfig, namespace, wave(body), check=True)
+        gone = "metadata.labels.theirs", "spec.template.spec.containers[name=plugin].env[name=OLD]"
+        assert all(any(path in notice for notice in foretold.notices) for path in gone)
+        self.repaired(control_plane, namespace, body)
+        live = read(control_plane.api, body)
+        assert live is not None
+        assert live["metadata"]["labels"] == {**body["metadata"].get("labels", {}), "rdma.fabric/set": namespace}
+        managers = {entry["manager"] for entry in live["metadata"]["managedFields"] if "subresource" not in entry}
+        assert managers == {"rdma-fabric"}
+
     def test_fields_no_longer_wanted_are_removed_and_shared_ones_stay(
         self, control_plane: ControlPlane, namespace: str
     ) -> None:

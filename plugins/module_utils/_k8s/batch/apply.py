@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ..api.answers import checked_object
 from ..api.errors import ApiFault, Fault
 from ..api.kinds import object_path
 from ..api.snapshot import get_object
 from ..objects.changes import is_unchanged, unheld_fields
+from ..objects.client_side import is_client_side, taken_over, without
+from ..objects.field_owners import record_text
 from ..objects.objects import MANAGER, Item, Json, Key
-from .session import CONFIGURED, CREATED, UNCHANGED, Change, Session
+from .merging import merge
+from .session import CONFIGURED, CREATED, MOST_NAMED, UNCHANGED, Change, Session
 from .waiting import wait_for_definitions
 
 CONTENT_TYPE = "application/apply-patch+yaml"
@@ -50,7 +55,12 @@ def apply_waves(session: Session) -> None:
 
 def apply_item(session: Session, item: Item) -> None:
     """Apply one object where it is not provably as desired, and note what became of it."""
-    live = session.snapshot.find(item.key)
+    live, left = session.snapshot.find(item.key), session.leftovers(item)
+    if left:
+        becomes = "removed" if session.request.force_conflicts else "left as they are"
+        what = f"set by an earlier manifest with kubectl and not in the input, so {becomes}"
+        session.tell(f"{what} ({named([record_text(record) for record in left], MOST_NAMED)})", item.key)
+        left = left if session.request.force_conflicts else []
     if session.is_as_desired(item.key, item.body):
         session.result.changes.append(Change(item.key, item.wave, UNCHANGED, live, live))
         return
@@ -59,6 +69,8 @@ def apply_item(session: Session, item: Item) -> None:
         _predict(session, item, live, reason)
         return
     try:
+        if left and not session.request.check:
+            _take_over(session, item.key)
         code, after = patch(session, item)
     except ApiFault as err:
         reason = _why_only_now(session, item, err) if session.request.check else ""
@@ -69,7 +81,23 @@ def apply_item(session: Session, item: Item) -> None:
         if err.fatal:
             raise
         return
+    if session.request.check:
+        # The dry run knows nothing of records that would be taken over before.
+        after = without(after, left)
     _note(session, item, live, after, created=code == 201)
+
+
+def _take_over(session: Session, key: Key) -> None:
+    """Make what an earlier manifest has set a part of our own record, so that our next one takes it away."""
+    live = session.find(key)
+    if live is not None:
+        merge(
+            session,
+            key,
+            live,
+            change_of=taken_over,
+            is_done=lambda found: not any(map(is_client_side, found["metadata"].get("managedFields") or [])),
+        )
 
 
 def _note(session: Session, item: Item, live: Json | None, after: Json, *, created: bool) -> None:

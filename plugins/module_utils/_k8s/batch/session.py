@@ -16,6 +16,8 @@ from ..api.kinds import CRD_KIND, Kinds
 from ..api.snapshot import Snapshot
 from ..api.transport import Connection
 from ..objects.changes import changed_fields, clean, diff_entry
+from ..objects.client_side import leftovers
+from ..objects.field_owners import Record
 from ..objects.objects import Item, Json, Key
 from ..objects.projection import provably_equal
 from .lease import Lease
@@ -222,8 +224,14 @@ class Session:
             return False
         proven = self.proven.get(key.identity)
         if proven is None or proven[0] is not body or proven[1] is not live:
-            proven = self.proven[key.identity] = (body, live, provably_equal(body, live))
+            is_equal = provably_equal(body, live) and not (self.request.force_conflicts and leftovers(body, live))
+            proven = self.proven[key.identity] = (body, live, is_equal)
         return proven[2]
+
+    def leftovers(self, item: Item) -> list[Record]:
+        """Return what an earlier manifest has set on an object that is not desired, as ``client_side`` tells it."""
+        live = self.find(item.key)
+        return [] if live is None else leftovers(item.body, live)
 
     def foretold(self, err: ApiFault) -> str:
         """Return why the run goes on by what was read though a dry run was refused; empty where it does not."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, Sequence, Tuple
 
 from .changes import clean
+from .client_side import MANAGERS
 from .field_owners import ItemName, Owner, Step, owned_records, owners_of, owners_of_record, path_text, record_text
 from .objects import Json
 from .projection import identical
@@ -64,7 +65,7 @@ def differences(found: Json, wanted: Json) -> list[Difference]:
         Difference(path_text(path), new, old, owners_of(found, path) if old is not ABSENT else [])
         for path, old, new in pairs
         # What the server or a webhook sets by itself while it stores the object is no change that anybody made.
-        if (new is not ABSENT and not was_judged) or _is_ours(wanted, path) or _is_ours(found, path)
+        if (new is not ABSENT and not was_judged) or _is_ours(wanted, path) or _is_ours(found, path, new is ABSENT)
     ]
     if not listed and was_judged:
         lost = sorted(owned_records(wanted) ^ owned_records(found))
@@ -72,8 +73,9 @@ def differences(found: Json, wanted: Json) -> list[Difference]:
     return listed[:MOST_FIELDS]
 
 
-def _is_ours(body: Json, path: Path) -> bool:
-    return any(owner.ours for owner in owners_of(body, path))
+def _is_ours(body: Json, path: Path, goes: bool = False) -> bool:
+    """Tell whether we have set a value; with one that ``goes``, also whether an earlier manifest has."""
+    return any(owner.ours or (goes and owner.manager in MANAGERS) for owner in owners_of(body, path))
 
 
 def _different(found: Any, wanted: Any, path: Path, *, asked: bool) -> Iterator[tuple[Path, Any, Any]]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
+from functools import reduce
+from typing import Any, Callable, Iterator, Mapping, Sequence, Tuple, Union
 
-from .objects import Json
+from .objects import MANAGER, Json
 from .projection import identical, is_ours
 
 
@@ -59,7 +60,35 @@ def owners_of_record(live: Mapping[str, Any], record: Record) -> list[Owner]:
 
 def owned_records(live: Mapping[str, Any]) -> set[Record]:
     """Return the places of ``fieldsV1`` that this collection owns."""
-    return {record for owner, fields in _entries(live) if owner.ours and fields for record in _leaves(fields)}
+    return {record for owner, fields in _entries(live) if owner.ours and fields for record in records_of(fields)}
+
+
+def taking_over(records: Sequence[Any], is_theirs: Callable[[Any], bool], trimmed: Callable[[Any], Any]) -> list[Any]:
+    """Return ``managedFields`` with the records of others as a part of our own, ``trimmed`` to what is to be ours.
+
+    So does ``kubectl apply --server-side`` with what a client-side apply had set (k8s.io/client-go, util/csaupgrade):
+    our next apply then changes it, or takes away what is wanted no more. Without a record of our own, the first of
+    theirs becomes it. Those of another API version can't be a part, and are dropped: nobody owns what they hold then.
+    """
+    theirs = [record for record in records if is_theirs(record)]
+    ours = [record for record in records if isinstance(record, Mapping) and is_ours(record)]
+    own = (ours or theirs)[:1]
+    found: list[Any] = []
+    for record in records:
+        if record in own:
+            same = [each for each in theirs if each.get("apiVersion") == record.get("apiVersion")]
+            fields = [*(each.get("fieldsV1") for each in ours[:1]), *(trimmed(each.get("fieldsV1")) for each in same)]
+            found.append({**record, "manager": MANAGER, "operation": "Apply", "fieldsV1": reduce(_union, fields)})
+        elif record not in theirs:
+            found.append(record)
+    return found
+
+
+def _union(one: Any, other: Any) -> Any:
+    """Return what is in either of two records of fields."""
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return one if one is not None else other
+    return {key: _union(one.get(key), other.get(key)) for key in {**one, **other}}
 
 
 def path_text(path: Sequence[Step]) -> str:
@@ -128,11 +157,11 @@ def _holds(fields: Any, value: Any, path: Sequence[Step]) -> bool:
         return f"f:{step}" in fields and _holds(fields[f"f:{step}"], below, rest)
     if not isinstance(value, list) or step >= len(value):
         return False
-    return any(_names(part, value[step], step) and _holds(fields[part], value[step], rest) for part in fields)
+    return any(names_item(part, value[step], step) and _holds(fields[part], value[step], rest) for part in fields)
 
 
-def _names(part: str, item: Any, position: int) -> bool:
-    """Tell whether a part of ``fieldsV1`` is about an item of a list."""
+def names_item(part: str, item: Any, position: int, *, stored: bool = True) -> bool:
+    """Tell whether a part of ``fieldsV1`` is about an item of a list; one not ``stored`` may lack a defaulted key."""
     kind, _colon, text = part.partition(":")
     if kind == "i":
         return text == str(position)
@@ -144,7 +173,9 @@ def _names(part: str, item: Any, position: int) -> bool:
         return identical(item, selector)
     if kind != "k" or not isinstance(selector, Mapping) or not isinstance(item, Mapping):
         return False
-    return all(name in item and identical(item[name], value) for name, value in selector.items())
+    if not any(name in item for name in selector):
+        return False
+    return all(identical(item[name], value) if name in item else not stored for name, value in selector.items())
 
 
 def _recorded(fields: Any, record: Record) -> bool:
@@ -155,10 +186,11 @@ def _recorded(fields: Any, record: Record) -> bool:
     return True
 
 
-def _leaves(fields: Any) -> Iterator[Record]:
+def records_of(fields: Any) -> Iterator[Record]:
+    """Yield the places of ``fieldsV1``, with ``.`` those that hold others."""
     below = list(fields.items()) if isinstance(fields, Mapping) else []
     if not below:
         yield ()
     for part, inner in below:
-        for rest in _leaves(inner):
+        for rest in records_of(inner):
             yield () if part == "." else (part, *rest)

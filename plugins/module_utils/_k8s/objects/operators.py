@@ -14,9 +14,9 @@ same namespace, they have an owner reference that is not the controller's.
 from __future__ import annotations
 
 import json
-from functools import reduce
 from typing import Any, Collection, Iterable, Mapping
 
+from .field_owners import taking_over
 from .objects import Json
 from .projection import is_ours
 
@@ -53,9 +53,7 @@ def adopting(live: Mapping[str, Any], labels: Mapping[str, str]) -> Json:
     """Return the JSON merge patch that makes exactly this version of an operator's object ours, as it is.
 
     Labels are added and the operator's marks are taken off. What the server has recorded as set by the operator becomes
-    a part of our own record, as ``kubectl apply --server-side`` does with what a client-side apply had set
-    (k8s.io/client-go, util/csaupgrade): our next apply then changes it, or takes away what is wanted no more. Our own
-    record has to be there.
+    a part of our own record.
     """
     metadata = live["metadata"]
     change: Json = {
@@ -144,22 +142,13 @@ def _other_references(metadata: Mapping[str, Any]) -> list[Any]:
 
 
 def _records(metadata: Mapping[str, Any]) -> list[Any]:
-    """Return ``managedFields`` with the records of whoever put the marks there as a part of our own.
-
-    Those of another API version can't be, and are dropped: nobody owns what they hold then.
-    """
+    """Return ``managedFields`` with the records of whoever put the marks there as a part of our own."""
     uids = {str(entry.get("uid")) for entry in _references(metadata)}
-    records = metadata.get("managedFields") or []
-    theirs = [record for record in records if _brought_marks(record, uids)]
-    found = []
-    for record in records:
-        if isinstance(record, Mapping) and is_ours(record):
-            same = [each for each in theirs if each.get("apiVersion") == record.get("apiVersion")]
-            fields = [record.get("fieldsV1"), *(_without_marks(each.get("fieldsV1"), uids) for each in same)]
-            found.append({**record, "fieldsV1": reduce(_union, fields)})
-        elif record not in theirs:
-            found.append(record)
-    return found
+
+    def is_theirs(record: Any) -> bool:
+        return _brought_marks(record, uids)
+
+    return taking_over(metadata.get("managedFields") or [], is_theirs, lambda fields: _without_marks(fields, uids))
 
 
 def _brought_marks(record: Any, uids: Collection[str]) -> bool:
@@ -187,13 +176,6 @@ def _without_marks(fields: Any, uids: Collection[str]) -> Any:
         kept["f:ownerReferences"] = {key: below for key, below in references.items() if _uid(key) not in uids}
     # What holds nothing but itself (``.``) is not there any more.
     return {**fields, "f:metadata": {key: below for key, below in kept.items() if key == "." or set(below) - {"."}}}
-
-
-def _union(one: Any, other: Any) -> Any:
-    """Return what is in either of two records of fields."""
-    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
-        return one if one is not None else other
-    return {key: _union(one.get(key), other.get(key)) for key in {**one, **other}}
 
 
 def _uid(key: str) -> str:
