@@ -111,6 +111,11 @@ def test_only_faults_that_concern_every_request_end_the_run_at_once() -> None:
             "the ResourceQuota team wants them of every pod of its namespace: add a LimitRange",
         ),
         (
+            403,
+            'pods "a" is forbidden: maximum memory usage per Container is 1Mi',
+            "or what refuses it in its namespace",
+        ),
+        (
             500,
             "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical some]}]",
             "{scopeName: PriorityClass, operator: In, values: [system-node-critical, some]}",

@@ -160,6 +160,17 @@ def test_a_new_namespace_is_named_and_not_judged() -> None:
     assert any("ConfigMap new/a" in notice and "would be created by this run" in notice for notice in found.notices)
 
 
+def test_a_namespace_that_is_being_deleted_is_told_once_with_what_holds_it() -> None:
+    server = Reviewer()
+    server.objects[("namespaces", "", "ns")]["metadata"]["finalizers"] = ["example.com/hold"]
+    cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
+    server.intercept = lambda _number, method, path: (
+        failure(403, "Forbidden", "because it is being terminated", causes=[cause]) if method == "PATCH" else None
+    )
+    (problem,) = look(server, *BASE).problems
+    assert problem.startswith("the namespace ns is being deleted and takes no objects: example.com/hold (")
+
+
 def test_a_webhook_that_takes_no_dry_run_is_named_and_no_problem() -> None:
     server = Reviewer()
     text = 'admission webhook "pools.example.com" does not support dry run'

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     connect,
     daemon_set,
     failure,
+    namespace_object,
 )
 
 READY = {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2, "observedGeneration": 1}
@@ -331,6 +332,22 @@ def test_an_object_that_does_not_go_is_named_with_its_finalizers() -> None:
     assert controller.said
 
 
+def test_a_namespace_that_does_not_go_is_named_with_what_it_says_of_its_content() -> None:
+    controller = Controller(lambda _name, _now: READY)
+    controller.apply(namespace_object("gone"))
+    kept = controller.server.objects[("namespaces", "", "gone")]
+    message = "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+
+    def linger(_plural: str) -> None:
+        remaining = {"type": "NamespaceFinalizersRemaining", "status": "True", "message": message}
+        kept["status"] = {"phase": "Terminating", "conditions": [remaining]}
+        controller.server.objects[("namespaces", "", "gone")] = kept
+
+    controller.server.on_list = linger
+    with pytest.raises(BatchError, match=f"Namespace gone is still there after 20 s; finalizers: {message}"):
+        controller.apply(absent=True, remove_kept=True, wait_timeout=20.0)
+
+
 def test_reasons_of_a_pod() -> None:
     waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     ended = {"name": "init", "state": {"terminated": {"exitCode": 3, "message": "x" * 2000}}}
@@ -386,6 +403,32 @@ def test_warnings_come_latest_first() -> None:
         {"type": "Warning", "reason": "new", "eventTime": "2026-01-02T00:00:00Z"},
     ]
     assert event_reasons(events) == ["new", "old"]
+
+
+def test_a_warning_about_each_pod_is_told_once_and_to_its_end() -> None:
+    remedy = f"{'x' * 300}: label the namespace"
+    about = [f'Error creating: pods "d-{each}" is forbidden: {remedy}' for each in "abc"]
+    about.append(f"(combined from similar events): {about[0]}")
+    events = [{"type": "Warning", "reason": "FailedCreate", "message": text} for text in about]
+    assert event_reasons(events) == [f"FailedCreate: Error creating: the pod is forbidden: {remedy}"]
+
+
+def test_a_deployment_tells_what_its_replica_set_meets_and_what_to_do() -> None:
+    controller = Controller(lambda _name, _now: READY)
+    text = 'pods "d-5f-x" is forbidden: exceeded quota: small, requested: pods=1'
+    failing = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": text}
+
+    def listed(plural: str) -> None:
+        for (kind, _namespace, _name), body in controller.server.objects.items():
+            if plural == kind == "deployments":
+                body["status"] = {"observedGeneration": 1, "conditions": [failing]}
+
+    controller.server.on_list = listed
+    body = {**daemon_set("d"), "kind": "Deployment"}
+    with pytest.raises(BatchError) as refused:
+        controller.apply(body, wait_timeout=1.0)
+    assert "FailedCreate: the pod is forbidden: exceeded quota: small" in str(refused.value)
+    assert "(raise the ResourceQuota small, or free some of it)" in str(refused.value)
 
 
 def away(controller: Controller, start: float, end: float) -> None:

@@ -90,6 +90,8 @@ PROXY_LOGIN = (
 _NO_SPACE = "etcdserver: mvcc: database space exceeded"
 # k8s.io/apiserver, admission/plugin/resourcequota: what is limited to where there is a quota for it. It comes as a 500.
 _NO_QUOTA = "insufficient quota to match these scopes"
+# k8s.io/apiserver, authorization: what every refusal of an authorizer says.
+_NO_RIGHT = re.compile(r"cannot \S+ (?:resource|path) ")
 # Who refuses is not the API server itself; the words are those of k8s.io/apiserver's admission plugins.
 _POLICIES = (
     (
@@ -209,16 +211,26 @@ def fault_from_response(code: int, status: Mapping[str, Any], what: str) -> ApiF
     return ApiFault(fault, f"{what}: {text}", status=status, hint=hint)
 
 
-def _hint(fault: Fault, status: Mapping[str, Any], text: str) -> str:
+def step_of(text: str) -> str:
+    """Return what to do about who refuses beside the API server itself, empty text for anything else."""
     for pattern, hint in _POLICIES:
         found = pattern.search(text)
         if found:
             # Go prints a list without commas.
             return hint.format(*(", ".join(each.split()) for each in found.groups()))
+    return ""
+
+
+def _hint(fault: Fault, status: Mapping[str, Any], text: str) -> str:
+    step = step_of(text)
+    if step:
+        return step
     probe = ApiFault(fault, "", status=status)
     if probe.has_cause("NamespaceTerminating"):
         return "the namespace is being deleted: wait until it is gone, then run again"
     if probe.has_cause("FieldManagerConflict"):
         fields = ", ".join(sorted({str(cause.get("field", "")) for cause in probe.causes}))
         return f"another manager owns {fields}: remove it there, or set force_conflicts to true"
+    if fault is Fault.FORBIDDEN and "is forbidden: " in text and not _NO_RIGHT.search(text):
+        return "change the object as it says, or what refuses it in its namespace"
     return ""

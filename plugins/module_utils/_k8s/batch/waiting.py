@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Mapping
 
-from ..api.errors import ApiFault, Fault, seen_or_told
+from ..api.errors import ApiFault, Fault, seen_or_told, step_of
 from ..cluster.diagnosis import diagnose
 from ..cluster.nodes import all_nodes
 from ..cluster.outlook import Outlook
 from ..objects.dead_nodes import dead_node_notices
 from ..objects.objects import Json, Key
 from ..objects.placement import kept_off
-from ..objects.readiness import Readiness, is_workload, readiness
+from ..objects.readiness import Readiness, is_workload, readiness, what_holds
 from .session import CONFIGURED, CREATED, Change, Session
 
 _DEFINITION_KINDS = ("CustomResourceDefinition", "Namespace")
@@ -69,7 +69,7 @@ def wait_until_ready(session: Session) -> None:
         if not state.ready:
             reason = "; ".join([reason, *_reasons(session, key)])
             message = f"{key} is not ready after {seconds:g} s: {reason}"
-            hint = "fix what keeps its pods from running, or raise wait_timeout, then run again"
+            hint = step_of(reason) or "fix what keeps its pods from running, or raise wait_timeout, then run again"
             session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
         rows[key] = _row(session, key, state, reason, seconds)
     session.result.waits += [rows[key] for key in keys]
@@ -143,8 +143,7 @@ def wait_until_gone(session: Session, keys: list[Key]) -> None:
         clock.sleep(interval)
         interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
     for key in pending:
-        metadata = (session.snapshot.find(key) or {}).get("metadata") or {}
-        holders = ", ".join(metadata.get("finalizers") or ["none"])
+        holders = ", ".join(what_holds(session.snapshot.find(key) or {"metadata": {}}) or ["none"])
         message = f"{key} is still there after {session.request.wait_timeout:g} s; finalizers: {holders}{trouble}"
         hint = "look at what should remove the finalizers, then run again"
         session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))

@@ -13,6 +13,7 @@ from ..api.kinds import EVENTS, PODS
 from ..api.snapshot import list_objects
 from ..api.transport import Connection
 from ..objects.objects import Json, Key
+from ..objects.readiness import condition
 
 _MOST_REASONS = 5
 # An event has no more (k8s.io/kubernetes, apis/core/validation), and its remedy stands at the end.
@@ -74,11 +75,15 @@ def _ending(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
 
 
 def event_reasons(events: list[Json]) -> list[str]:
-    """Return the warnings among events, the latest first."""
+    """Return the warnings among events, the latest first, and once what differs in the name of a pod alone."""
     warnings = [event for event in events if event.get("type") == "Warning"]
     warnings.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""), reverse=True)
-    told = [_with_message(str(event.get("reason", "")), event.get("message")) for event in warnings]
-    return list({without_pod_name(text).replace(_REPEATED, ""): None for text in told})
+    return list(dict.fromkeys(map(_told, warnings)))
+
+
+def _told(entry: Mapping[str, Any]) -> str:
+    """Return what an event or a condition says, in the same words for each pod."""
+    return without_pod_name(_with_message(str(entry.get("reason", "")), entry.get("message"))).replace(_REPEATED, "")
 
 
 def without_pod_name(text: str) -> str:
@@ -97,7 +102,10 @@ def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
     try:
         selector = {"labelSelector": selector_of(workload)}
         pods = list_objects(connection, Key("v1", "Pod", namespace, ""), PODS, selector)
-        reasons = [reason for pod in pods for reason in pod_reasons(pod)]
+        # The controller of a Deployment shows what its ReplicaSet meets, whose events these are.
+        failing = condition(workload.get("status") or {}, "ReplicaFailure")
+        reasons = [_told(failing)] if failing else []
+        reasons += [reason for pod in pods for reason in pod_reasons(pod)]
         waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
         if not reasons:
             reasons = _events_of(connection, namespace, [*waiting[:1], workload])

@@ -62,6 +62,13 @@ def condition(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return {}
 
 
+def what_holds(body: Mapping[str, Any]) -> list[str]:
+    """Return what keeps an object that is being deleted: its finalizers, and what a namespace says of its content."""
+    told = [condition(body.get("status") or {}, f"Namespace{name}") for name in _HELD_BY]
+    messages = [str(each.get("message")) for each in told if each.get("status") == "True"]
+    return [*(body["metadata"].get("finalizers") or []), *messages]
+
+
 def is_ready(body: Mapping[str, Any]) -> bool:
     """Tell whether the condition Ready of a node or a pod is True."""
     return condition(body.get("status") or {}, "Ready").get("status") == "True"
@@ -132,7 +139,8 @@ def _crd(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Readiness:
 
 def _namespace(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Readiness:
     phase = str(status.get("phase") or "")
-    return Readiness(phase == "Active", reason="" if phase == "Active" else f"its phase is {phase or 'unknown'}")
+    held = "; ".join(["", *what_holds({"metadata": {}, "status": status})])
+    return Readiness(phase == "Active", reason="" if phase == "Active" else f"its phase is {phase or 'unknown'}{held}")
 
 
 _RULES = {
@@ -142,4 +150,12 @@ _RULES = {
     "CustomResourceDefinition": _crd,
     "Namespace": _namespace,
 }
+# k8s.io/api, core/v1: NamespaceConditionType.
+_HELD_BY = (
+    "DeletionDiscoveryFailure",
+    "DeletionGroupVersionParsingFailure",
+    "DeletionContentFailure",
+    "ContentRemaining",
+    "FinalizersRemaining",
+)
 _WORKLOADS = frozenset(("DaemonSet", "Deployment", "StatefulSet"))

@@ -22,6 +22,7 @@ from ..objects.gpu_driver import waiting_gpu_drivers
 from ..objects.inventory import inventory_key
 from ..objects.objects import Json, Key, read_waves
 from ..objects.operators import of_other_release, running
+from ..objects.readiness import what_holds
 from .access import Missing, missing_rights, who_am_i
 from .pod_trials import Templates, try_pods
 from .rights import (
@@ -99,8 +100,12 @@ def dry_run(connection: Connection, request: BatchRequest, templates: Templates 
     used = _used(result, kinds.find)
     problems: list[str] = []
     refused: set[Need] = set()
-    for _key, fault in failures:
+    ending: set[str] = set()
+    for key, fault in failures:
         need = refused_need(fault)
+        if key is not None and fault.has_cause("NamespaceTerminating"):
+            ending.add(key.namespace)
+            continue
         if need is None:
             problems.append(str(fault))
             continue
@@ -116,7 +121,20 @@ def dry_run(connection: Connection, request: BatchRequest, templates: Templates 
     lacked = (used & lacking) | refused
     refused_pods, untold = try_pods(connection, result.changes, templates)
     problems = [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems, *refused_pods]
+    problems += [_held_up(connection, kinds, namespace) for namespace in sorted(ending)]
     return DryRun(user, problems, [*notices, *result.notices, *untold], [] if problems else result.changes)
+
+
+def _held_up(connection: Connection, kinds: Kinds, namespace: str) -> str:
+    """Return what keeps a namespace that is being deleted, which takes nothing new."""
+
+    def look() -> list[str]:
+        return what_holds(get_object(connection, kinds, Key("v1", "Namespace", "", namespace)) or {"metadata": {}})
+
+    held, unseen = seen_or_told(look, "what holds it was not read")
+    holders = "; ".join([*(held or []), *unseen]) or "nothing holds it any more"
+    step = "see what should remove these finalizers, wait until it is gone, then run again"
+    return f"the namespace {namespace} is being deleted and takes no objects: {holders} ({step})"
 
 
 def dry_run_removal(connection: Connection, request: BatchRequest, *, nodes: bool = False) -> tuple[DryRun, list[Json]]:
