@@ -121,7 +121,8 @@ facts:
           the kernel's name for a virtual interface such as V(bond) or V(vlan); physical interfaces have no C(kind).
           C(lower) names the interfaces below it, if any. Interfaces of containers are omitted.
         - Only members of a bond, whose C(mac) is that of the bond, and ports with VFs whose C(mac) was
-          changed have C(permanent_mac).
+          changed have C(permanent_mac). C(other_names) are those that udev gives an interface by slot and path beside
+          its name, if any.
       type: list
       elements: dict
     rdma:

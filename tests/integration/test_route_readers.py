@@ -156,7 +156,7 @@ def test_nmcli_takes_the_command_that_a_refusal_names_and_the_profile_is_known_t
     assert done.returncode == 0, done.stderr
     path = "/etc/NetworkManager/system-connections/rail.nmconnection"
     host = RecordedHost({"files": {f"{WANTS}/NetworkManager.service": "", path: done.stdout}})
-    (known,) = read_managers(Probe(host), [NAME])["NetworkManager"]["profiles"]
+    (known,) = read_managers(Probe(host), {NAME: ""})["NetworkManager"]["profiles"]
     asked = [*map(nmcli_route, WANTED_ROUTES), *map(nmcli_rule, WANTED_RULES)]
     assert sorted(known["routes"]) == sorted(asked), json.dumps(known)
 

@@ -14,11 +14,15 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Iterable, Iterator, Mapping, Pattern
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, REFUSED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import NO_SUCH
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+
+from .interface_names import meaning_of, nearest_to
 
 Document = Mapping[str, Any]
 
@@ -66,6 +70,9 @@ _WRITERS: tuple[tuple[Pattern[str], str], ...] = (
         "{file} is made anew at each boot from kernel arguments (ip=, ifname=): change those",
     ),
 )
+# The step about an entry whose selector no interface has, and the notice about a policy that selects by name.
+_SELECTOR = re.compile(r"naming:(pci|mac|current_name)=(.*)\Z")
+_SELECTED_BY = re.compile(r"none of its ports \((?:.*; )?by name: ([^;)]+)")
 # Modules that make a file in /dev/infiniband for programs.
 _DEVICE_FILES = ("ib_umad", "ib_uverbs", "rdma_ucm")
 
@@ -80,29 +87,50 @@ def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, A
     # Of a step that was executed its line is known, which says when it acts.
     done = {each["id"] for each in result.get("executed") or () if f" [{BOOT}; " not in each["line"]}
     ids = {*done, *(step["id"] for step in steps)}
-    document = {"desired": desired, "facts": result["facts"], "ids": ids, "steps": steps}
+    document = {"desired": desired, "facts": completed(result["facts"]), "ids": ids, "steps": steps}
     found = [notice for judge in _NOTICES for notice in judge(document)]
     return {**result, "plan": {**plan, "notices": [*plan["notices"], *found]}} if found else result
 
 
 def _with_remedies(result: dict[str, Any]) -> dict[str, Any]:
     """Return an answer in which each refusal and notice ends with what to do about it, wherever the answer has it."""
-    plan, facts = result["plan"], result["facts"]
-    refusals = [step["detail"] for step in plan["steps"] if step["status"] == REFUSED]
-    remedies = {text: f"{text}{remedy_of(text, facts)}{_writers_of(text)}" for text in refusals}
-    remedies.update({text: f"{text}{_writers_of(text)}" for text in plan["notices"]})
-    told = {former: now for former, now in remedies.items() if now != former}
+    plan, facts = result["plan"], completed(result["facts"])
+    steps = [_with_remedy(step, facts) if step["status"] == REFUSED else step for step in plan["steps"]]
+    notices = [f"{text}{_of_policy(text, facts)}{_writers_of(text)}" for text in plan["notices"]]
+    told = {describe(former): describe(now) for former, now in zip(plan["steps"], steps) if now is not former}
+    told.update({one_line(former): one_line(now) for former, now in zip(plan["notices"], notices) if now != former})
     if not told:
         return result
-    steps = [{**step, "detail": told.get(step["detail"], step["detail"])} for step in plan["steps"]]
-    notices = [told.get(text, text) for text in plan["notices"]]
     found = {**result, "plan": {**plan, "steps": steps, "notices": notices}}
-    for former, now in told.items():
-        line, instead = one_line(former), one_line(now)
-        found["msg"] = str(found.get("msg", "")).replace(line, instead)
+    for former, text in told.items():
+        found["msg"] = str(found.get("msg", "")).replace(former, text)
         if "diff" in found:
-            found["diff"] = {key: text.replace(line, instead) for key, text in found["diff"].items()}
+            found["diff"] = {key: whole.replace(former, text) for key, whole in found["diff"].items()}
     return found
+
+
+def _with_remedy(step: Any, facts: Mapping[str, Any]) -> Any:
+    selector = _SELECTOR.match(step["id"])
+    detail = step["detail"]
+    if selector and detail.startswith(NO_SUCH):
+        detail += _meaning(selector[1], selector[2], facts)
+    else:
+        detail += f"{remedy_of(detail, facts)}{_writers_of(detail)}"
+    return step if detail == step["detail"] else {**step, "detail": detail}
+
+
+def _meaning(key: str, value: str, facts: Mapping[str, Any]) -> str:
+    """Return what the selector of an entry without an interface means on this host, else what is nearest to it."""
+    meaning = meaning_of(value, [{"facts": facts, "plan": {"steps": []}}]) if key == "current_name" else ""
+    return "".join(f"; {text}" for text in [meaning or nearest_to(key, value, facts)] if text)
+
+
+def _of_policy(notice: str, facts: Mapping[str, Any]) -> str:
+    """Return what the names mean by which a policy selects none of the ports of a host."""
+    found = _SELECTED_BY.search(notice)
+    names = found[1].split(", ") if found else []
+    meanings = {name: meaning_of(name, [{"facts": facts, "plan": {"steps": []}}]) for name in names}
+    return "".join(f"; {name}: {meaning}" for name, meaning in meanings.items() if meaning)
 
 
 def _writers_of(text: str) -> str:

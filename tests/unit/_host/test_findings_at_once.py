@@ -17,7 +17,7 @@ FINDINGS = {
     "driver:secure_boot": "run mokutil --import",
     "driver:lock": "wait for it to end",
     "driver:space": "free space",
-    "naming:pci=0000:99:00.0": "nearest here: 0000:40:00.0",
+    "naming:pci=0000:99:00.0": "this host has no such interface",
     "vfs:0000:18:00.0": "raise NUM_OF_VFS in its firmware",
     "vfs:0000:02:00.0": "switch it on in its firmware",
     "eswitch:0000:02:00.0": "only e-switches of mlx5_core",

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import explained
 
 PCI, VF = "0000:18:00.0", "0000:18:00.2"
@@ -17,7 +18,8 @@ UNLIMITED = {"memlock": "unlimited", "nofile": 1048576}
 
 
 def step(key: str, **more: Any) -> dict[str, Any]:
-    return {"id": key, "status": "planned", "when": "now", "target": PCI, "from": None, "detail": "", **more}
+    words = {"concern": "c", "action": "act", "interrupts": "nothing", "consent": None}
+    return {"id": key, "status": "planned", "when": "now", "target": PCI, "from": None, "detail": "", **words, **more}
 
 
 def answer(*steps: dict[str, Any], executed: tuple[dict[str, str], ...] = (), **facts: Any) -> dict[str, Any]:
@@ -112,10 +114,39 @@ class TestFunctionsWithoutGuid:
         assert len(said(self.port("a088:c203:0000:0001"), interfaces=[{"pci": PCI, "vfs": 2}])) == 1
 
 
+class TestNames:
+    PORT: ClassVar[dict[str, Any]] = {
+        "nics": [{"address": PCI, "netdevs": ["enp24s0np0"], "vendor": "15b3", "path": [], "link": {}, "rdma": []}],
+        "netdevs": [{"name": "enp24s0np0", "pci": PCI, "mac": "a0:88:c2:00:00:01", "other_names": ["ens1np0"]}],
+    }
+
+    @pytest.mark.parametrize(
+        ("selector", "told"),
+        [
+            ("current_name=ens1np0", "it is an alternative name of enp24s0np0: write enp24s0np0"),
+            ("current_name=enp25s0np0", "nearest here: enp24s0np0"),
+            ("pci=0000:18:00.1", "nearest here: 0000:18:00.0 (enp24s0np0)"),
+        ],
+    )
+    def test_an_entry_without_interface_is_told_what_it_names(self, selector: str, told: str) -> None:
+        refused = step(f"naming:{selector}", status="refused", detail="this host has no such interface")
+        other = step("naming:mac=a0:88:c2:00:00:09", status="refused", detail="this host has no such interface")
+        first, second = explained(answer(refused, other, **self.PORT), {})["plan"]["steps"]
+        assert first["detail"] == f"this host has no such interface; {told}"
+        assert "nearest here: a0:88:c2:00:00:01" in second["detail"]
+
+    def test_a_policy_by_an_alternative_name_is_told_the_other(self) -> None:
+        notice = "p selects this host and none of its ports (by name: ens1np0, ens9; alternative names do not count)"
+        found = {**answer(**self.PORT), "plan": {"steps": [], "notices": [notice]}}
+        (told,) = explained(found, {})["plan"]["notices"]
+        assert told == f"{notice}; ens1np0: it is an alternative name of enp24s0np0: write enp24s0np0"
+
+
 class TestRemedies:
     def refused(self, detail: str, system: str = "rhel") -> dict[str, Any]:
         found = answer(step("boot:x", status="refused", detail=detail), system={"os": {"id": system}})
-        return {**found, "msg": f"refused:\n  - {detail}", "diff": {"prepared": f"refused: boot x - {detail}\n"}}
+        line = describe(found["plan"]["steps"][0])
+        return {**found, "msg": f"refused:\n  - {line}", "diff": {"prepared": f"{line}\n"}}
 
     @pytest.mark.parametrize(
         ("detail", "system", "remedy"),

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import (
+    meaning_of,
+    nearest_to,
+    unknown_interfaces,
+)
 
 RENAME = {"concern": "naming", "status": "planned", "when": "now+boot", "from": "ens2f0", "to": "rail0"}
 
@@ -79,3 +83,60 @@ def test_nothing_is_said_while_a_host_may_have_the_name() -> None:
     assert said("rail9", document("a", "rail0"), document("c", "rail0")) == []
     assert said("rail9") == []
     assert said("br-ex", document("a", "eno1", "ovs-system"), document("b", "eno1")) == []
+
+
+class TestMeaning:
+    """A name that an interface is found by elsewhere is told with the one to write."""
+
+    def host(self, name: str = "enp24s0np0", *others: str, steps: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+        found = document("a", name, steps=steps)
+        found["facts"]["netdevs"][0].update(pci="0000:18:00.0", other_names=list(others), mac="a0:88:c2:00:00:01")
+        found["facts"]["netdevs"][0].update(kind="physical")
+        found["facts"]["nics"][0]["address"] = found["facts"]["nics"][1]["address"] = "0000:18:00.0"
+        found["facts"]["rdma"] = [{"name": "mlx5_0", "netdev": name}]
+        return found
+
+    @pytest.mark.parametrize(
+        ("given", "kind"),
+        [
+            ("ens1np0", "an alternative name of"),
+            ("enp24s0", "what another kernel or driver calls"),
+            ("ens1", "what another kernel or driver calls"),
+            ("0000:18:00.0", "the PCI address of"),
+            ("18:00.0", "the PCI address of"),
+            ("mlx5_0", "the RDMA device of"),
+        ],
+    )
+    def test_it_is_told_with_the_name_to_write(self, given: str, kind: str) -> None:
+        assert said(given, self.host("enp24s0np0", "ens1np0"), hosts=("a",)) == [
+            f"network ai/net: master {given}: it is {kind} enp24s0np0: write enp24s0np0"
+        ]
+
+    def test_a_host_that_has_it_without_the_number_of_the_port_is_told_so(self) -> None:
+        (text,) = said("enp24s0np0", self.host("enp24s0"), hosts=("a",))
+        assert text.endswith("it is what another kernel or driver calls enp24s0: write enp24s0")
+
+    def test_the_name_that_the_run_gives_is_written(self) -> None:
+        renamed = self.host("enp24s0np0", "ens1np0", steps=({**RENAME, "from": "enp24s0np0"},))
+        assert meaning_of("ens1np0", [renamed]) == "it is an alternative name of rail0: write rail0"
+
+    def test_hosts_that_differ_are_told_both(self) -> None:
+        hosts = [self.host("enp24s0np0", "ens1np0"), self.host("enp65s0np0", "ens1np0")]
+        assert meaning_of("ens1np0", hosts).endswith("write enp24s0np0 or enp65s0np0")
+
+    def test_others_mean_nothing(self) -> None:
+        assert meaning_of("ens2np0", [self.host("enp24s0np0", "ens1np0")]) == ""
+
+    @pytest.mark.parametrize(
+        ("key", "value", "nearest"),
+        [
+            ("current_name", "enp25s0np0", "enp24s0np0"),
+            ("pci", "0000:18:00.1", "0000:18:00.0 (enp24s0np0)"),
+            ("mac", "a0:88:c2:00:00:02", "a0:88:c2:00:00:01 (enp24s0np0)"),
+        ],
+    )
+    def test_the_nearest_ones_of_a_host_are_told(self, key: str, value: str, nearest: str) -> None:
+        assert nearest_to(key, value, self.host()["facts"]) == f"nearest here: {nearest}"
+
+    def test_a_host_without_interfaces_has_none(self) -> None:
+        assert nearest_to("pci", "0000:18:00.1", {"netdevs": [], "nics": []}) == ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from typing import Iterable, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from ..machine import host_files, program
 from ..machine.access import HostError
@@ -44,14 +44,15 @@ _GUARD_STATES = (
 
 def read_boot_state(
     probe: Probe,
-    netdevs: Iterable[str],
+    netdevs: Mapping[str, str],
     files: dict[str, str],
     set_elsewhere: dict[str, list[SetElsewhere]],
     mounts: Iterable[Mount],
 ) -> Boot:
     """Return the network managers, the boot unit and its last result, the guard, and what awaits a reboot.
 
-    ``files`` are ours and ``set_elsewhere`` the settings of ports in files of others, which were read before.
+    ``netdevs`` are indexes by name, ``files`` are ours and ``set_elsewhere`` the settings of ports in files of others;
+    all were read before.
     """
     python = _python(probe)
     names = [posixpath.join(host_files.PROGRAM_DIRECTORY, name) for name in probe.names(host_files.PROGRAM_DIRECTORY)]

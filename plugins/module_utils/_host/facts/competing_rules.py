@@ -19,6 +19,7 @@ from typing import Iterable, Iterator, NamedTuple
 
 from ..machine.probe import NET, Probe, files_by_name, printable
 from .managers import ini, networkd
+from .netdev import UDEV_DATA
 from .shapes import Nic, OtherName, ReadNetdev, ReplacedLink
 
 _ROOTS = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
@@ -35,8 +36,7 @@ _MOST_FILES = 512
 OUR_LINK = "/etc/systemd/network/05-rdma-fabric-{}.link"
 # Precedes, in a file of ours, the path of the file whose settings it copies.
 SETTINGS_OF = "# Other settings are those of "
-# udev's database entry of an interface, by its index, and the line that names the ``.link`` file it used.
-_UDEV_DATA = "/run/udev/data/n"
+# The line in udev's database that names the ``.link`` file it used.
 _USED = "E:ID_NET_LINK_FILE="
 _NAMES = ("Name", "NamePolicy")
 _MOST_LINES = 64
@@ -173,7 +173,7 @@ def _replaced_link(probe: Probe, device: Device, texts: Iterable[tuple[str, str]
     """Return the ``.link`` file that udev would use for the interface without ours."""
     ours = OUR_LINK.format(device.pci.replace(":", "-"))
     index = probe.text(f"{NET}/{device.name}/ifindex", limit=16)
-    database = (probe.content(f"{_UDEV_DATA}{index}") or "") if index else ""
+    database = (probe.content(f"{UDEV_DATA}{index}") or "") if index else ""
     used = next((line[len(_USED) :] for line in database.splitlines() if line.startswith(_USED)), "")
     our_text = probe.content(ours) or ""
     unjudged: list[str] = []

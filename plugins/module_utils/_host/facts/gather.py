@@ -81,6 +81,7 @@ def read_host(
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, spec["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
     set_elsewhere = _read_set_elsewhere(probe, spec, netdev_facts, nics)
+    indexes = {netdev.raw_name: netdev.index for netdev in netdevs}
     facts: Facts = {
         "format": FORMAT,
         "system": system,
@@ -95,7 +96,7 @@ def read_host(
         "pcie": read_pcie(probe, fabric, gpus),
         "uplinks": uplinks,
         "labels": node_labels(system, nics, bool(gpus)),
-        "boot": read_boot_state(probe, [each.raw_name for each in netdevs], own_files, set_elsewhere, mounts),
+        "boot": read_boot_state(probe, indexes, own_files, set_elsewhere, mounts),
         "naming": read_naming(probe, system, netdev_facts, nics, spec),
         "owners": read_owners(probe),
         # Read below for the devices that entries of the spec select.

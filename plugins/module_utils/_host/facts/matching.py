@@ -18,7 +18,7 @@ from .shapes import Netdev, Nic
 if TYPE_CHECKING:
     from ..spec.interfaces import InterfaceSpec
 
-_CANDIDATES = 3
+NO_SUCH = "this host has no such interface"
 
 
 class Unmatched(NamedTuple):
@@ -66,7 +66,7 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
     made = functions_to_come(interfaces) if unknown else {}
     unknown = [each for each in unknown if each[0] != "pci" or each[1] not in made]
     coming = any((interface.wanted["vfs"] or 0) > interface.functions for interface in interfaces)
-    refused = [_unmatched(actual, *one, coming=coming) for one in unknown]
+    refused = [_unmatched(*one, coming=coming) for one in unknown]
     managing = [_managing(interface) for interface in interfaces if interface.key in actual.switch_managers]
     interfaces = [interface for interface in interfaces if interface.key not in actual.switch_managers]
     unique, doubled = _split_doubled(interfaces)
@@ -165,7 +165,6 @@ def _wants_netdev(entry: InterfaceSpec) -> bool:
 
 
 def _unmatched(
-    actual: HostState,
     key: str,
     value: str,
     entry: InterfaceSpec,
@@ -177,8 +176,7 @@ def _unmatched(
         names = ", ".join(netdev["name"] for _nic, netdev in found if netdev)
         detail = f"{names} all have this address; select the interface by pci"
     else:
-        near = _nearest(actual, key, value)
-        detail = f"nearest here: {', '.join(near)}" if near else "this host has no interface of this kind"
+        detail = NO_SUCH
         detail += "; a VF that this plan makes is set up by the run that makes it: select it by pci" if coming else ""
     what = {"pci": "PCI address", "mac": "hardware address", "current_name": "name"}[key]
     return Unmatched(
@@ -189,23 +187,6 @@ def _unmatched(
         reason=f"rdma_fabric_interfaces asks for the {what} {value}, which no single interface of this host has",
         refusal=detail,
     )
-
-
-def _nearest(actual: HostState, key: str, value: str) -> list[str]:
-    """Return up to three interfaces with similar selectors, best first."""
-    labels: dict[str, str] = {}
-    for netdev in actual.netdevs.values():
-        own = {"pci": netdev["pci"], "mac": permanent_mac(netdev), "current_name": netdev["name"]}[key]
-        if own and netdev["kind"] == "physical":
-            labels[own] = own if own == netdev["name"] else f"{own} ({netdev['name']})"
-    if key == "pci":
-        for address in actual.nics:
-            labels.setdefault(address, address)
-    # Only needed for a misspelt entry; on a host each import costs time.
-    import difflib
-
-    near = difflib.get_close_matches(value, sorted(labels), n=_CANDIDATES) or sorted(labels)[:_CANDIDATES]
-    return [labels[own] for own in near]
 
 
 def _managing(interface: Interface) -> Unmatched:

@@ -31,6 +31,10 @@ _REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
 _PORT_OF_THE_DEVICE = re.compile(r"(?:p\d+)?")
 _ADDRESS = re.compile(r"([0-9a-f]{2}(:[0-9a-f]{2})*)?")
 _SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
+# udev's database entry of an interface, by its index, and the names that it has by slot and path beside its own
+# (systemd.link(5), AlternativeNamesPolicy).
+UDEV_DATA = "/run/udev/data/n"
+_OTHER_NAME = re.compile(r"^E:ID_NET_NAME_(?:ONBOARD|PATH|SLOT)=(\S+)$", re.MULTILINE)
 _MOST_LAYERS = 8
 # The kind of the interface that is the port of its PCI function.
 PHYSICAL = "physical"
@@ -43,6 +47,7 @@ class Netdev(NamedTuple):
     facts: ReadNetdev
     dev_port: int
     pci_parent: str | None
+    index: str
 
     @property
     def is_port(self) -> bool:
@@ -153,7 +158,12 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
     own = _own_address(probe, base) if facts["master"] and facts["link_type"] == "ether" else None
     if own:
         facts["permanent_mac"] = own
-    return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci)
+    index = probe.text(f"{base}/ifindex", limit=16) or ""
+    known = probe.content(f"{UDEV_DATA}{index}") if index and pci else ""
+    others = sorted({*_OTHER_NAME.findall(known or "")} - {name})
+    if others:
+        facts["other_names"] = list(map(printable, others))
+    return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci, index)
 
 
 def _own_address(probe: Probe, base: str) -> str | None:

@@ -147,11 +147,12 @@ class Gpu(TypedDict):
     path: list[str]
 
 
-class _OwnAddress(TypedDict, total=False):
+class _Known(TypedDict, total=False):
     permanent_mac: str
+    other_names: list[str]
 
 
-class _Netdev(_OwnAddress):
+class _Netdev(_Known):
     name: str
     mac: str | None
     up: bool

@@ -29,6 +29,7 @@ from ..facts.gather import read_host
 from ..facts.gpus import SIGN_OF_MANAGERS, read_modes
 from ..facts.host_state import seen_functions
 from ..facts.managers import ifupdown, ini
+from ..facts.netdev import UDEV_DATA
 from ..facts.owners import NIC_NAMES, POD_LOGS, PORT_STATES, daemons_among, public_names, public_port_state
 from ..facts.queues import show_command as show_queues
 from ..facts.remote_storage import SWAPS, public_mounts, public_swaps
@@ -218,10 +219,12 @@ class Recorder:
 
 
 def _public_part(path: str, place: str, text: str) -> str | None:
-    """Return the public part of a file that may hold secrets, None for any other file.
+    """Return the public part of a file that may hold secrets or the identity of a device, None for any other file.
 
     The kubelet's files are recognised by the path that is read, a manager's file by its resolved path.
     """
+    if path.startswith(UDEV_DATA):
+        return "".join(f"{line}\n" for line in text.splitlines() if line.startswith("E:ID_NET_"))
     return uplink.public_part(text) if uplink.is_source(path) else public_part(place, text)
 
 

@@ -38,9 +38,8 @@ def context(document: Any, *wanted: Any, state: Any = None, **changes: Any) -> C
     """A host with ens1, ens2 and the uplink eno1, and the given files."""
     facts = state or given.two_ports()
     names = [netdev["name"] for netdev in facts["netdevs"]]
-    numbers = {f"/sys/class/net/{name}/ifindex": f"{index}\n" for index, name in enumerate(names, 2)}
-    host = RecordedHost({"files": {**numbers, **document.get("files", {})}, "links": document.get("links", {})})
-    facts["boot"]["managers"] = read_managers(Probe(host), names)
+    host = RecordedHost({"files": document.get("files", {}), "links": document.get("links", {})})
+    facts["boot"]["managers"] = read_managers(Probe(host), {name: str(index) for index, name in enumerate(names, 2)})
     desired = given.desired(*(given.interface(**entry) for entry in wanted))
     actual = HostState(facts)
     interfaces, _unmatched = match_interfaces(desired["interfaces"], actual)
@@ -334,9 +333,9 @@ def test_networkd_does_not_run_because_systemd_has_made_its_directory() -> None:
         "dirs": ["/run/systemd/netif/links"],
         "files": {"/etc/systemd/network/20-rail.network": "[Match]\nName=ens1\n"},
     }
-    assert read_managers(Probe(RecordedHost(made)), ["ens1"]) == {}
+    assert read_managers(Probe(RecordedHost(made)), {"ens1": ""}) == {}
     made["files"] = {**made["files"], "/run/systemd/netif/links/1": "ADMIN_STATE=unmanaged\n"}
-    assert set(read_managers(Probe(RecordedHost(made)), ["ens1"])) == {"networkd"}
+    assert set(read_managers(Probe(RecordedHost(made)), {"ens1": ""})) == {"networkd"}
 
 
 def test_a_masked_manager_owns_nothing() -> None:
@@ -362,15 +361,14 @@ def test_a_broken_file_is_read_as_systemd_reads_it(hostile: str) -> None:
 
 
 def test_an_unreadable_file_is_not_fatal() -> None:
-    numbers = {"/sys/class/net/ens1/ifindex": "2\n"}
     host = RecordedHost(
         {
-            "files": {NETWORKD: "", NM: "", NETWORKING: "", **numbers},
+            "files": {NETWORKD: "", NM: "", NETWORKING: ""},
             "errors": {"/etc/systemd/network": "EACCES", "/etc/NetworkManager/system-connections": "EACCES"},
         }
     )
     probe = Probe(host)
-    managers = read_managers(probe, ["ens1"])
+    managers = read_managers(probe, {"ens1": "2"})
     assert set(managers) == {"networkd", "NetworkManager", "ifupdown"}
     assert {entry["path"] for entry in probe.unreadable()} == {
         "/etc/systemd/network",

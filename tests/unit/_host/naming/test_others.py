@@ -10,6 +10,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.igb import APPLY, MAC, OTHER_MAC, REMOVE, applied, booted, wish
@@ -305,3 +306,14 @@ class TestReading:
         applied(kernel, WISH, APPLY)
         kernel.revive()
         assert (applied(kernel, WISH)["changed"], kernel.mutations) == (False, [])
+
+
+def test_the_other_names_of_an_interface_are_read_of_udevs_database_and_recorded() -> None:
+    database = "/run/udev/data/n77"
+    text = "I:1\nE:ID_NET_NAME_SLOT=ens9\nE:ID_NET_NAME_PATH=enp1s0f0\nE:ID_NET_NAME_MAC=enx0\nE:ID_SERIAL=secret\n"
+    kernel = host(**{"/sys/class/net/enp1s0f0/ifindex": "77\n", database: text})
+    found = {each["name"]: each.get("other_names") for each in gather(kernel)["netdevs"]}
+    assert found.pop("enp1s0f0") == ["ens9"]
+    assert not any(found.values())
+    recorded = record(kernel, "a")["files"][database]
+    assert "ens9" in recorded and "secret" not in recorded

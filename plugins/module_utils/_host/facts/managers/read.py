@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Mapping
 
-from ...machine.probe import NET, Probe, files_by_name, printable
+from ...machine.probe import Probe, files_by_name, printable
 from ..manager_shapes import Ifupdown, Managers, Networkd, NetworkFile, NetworkManager, Profile, Stanza, Wicked
 from . import ifupdown, ini, network_manager, networkd
 
@@ -37,9 +37,8 @@ _MATCH_RULES = ("Name", "MACAddress", "PermanentMACAddress", "Path", "Driver", "
 _UNJUDGED = "other"
 
 
-def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
-    """Return the configuration of the interfaces ``names`` for each manager that runs or starts at boot."""
-    devices = {name: probe.text(f"{NET}/{name}/ifindex", limit=16) or "" for name in names}
+def read_managers(probe: Probe, devices: Mapping[str, str]) -> Managers:
+    """Return the configuration of interfaces, given by name with their index, for each manager that runs at boot."""
     found: Managers = {}
     if _is_active(probe, "systemd-networkd.service", _NETWORKD_LINKS):
         found["networkd"] = _read_networkd(probe, devices)
@@ -65,7 +64,7 @@ def _is_active(probe: Probe, unit: str, running: str | None) -> bool:
     return any(probe.host.exists(f"{place}/{target}/{unit}") for place in _UNIT_DIRECTORIES for target in _TARGETS)
 
 
-def _read_networkd(probe: Probe, devices: dict[str, str]) -> Networkd:
+def _read_networkd(probe: Probe, devices: Mapping[str, str]) -> Networkd:
     links = {}
     for name, index in devices.items():
         state = dict(_assignments(probe.content(f"{_NETWORKD_LINKS}/{index}") or "")) if index else {}
@@ -95,7 +94,7 @@ def _network_file(probe: Probe, path: str) -> NetworkFile:
     }
 
 
-def _read_network_manager(probe: Probe, devices: dict[str, str]) -> NetworkManager:
+def _read_network_manager(probe: Probe, devices: Mapping[str, str]) -> NetworkManager:
     managed = {}
     for name, index in devices.items():
         state = ini.settings(probe.content(f"{_NM_DEVICES}/{index}") or "") if index else []
