@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple, Pattern
 
 from ansible import constants
+from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     BadRecording,
@@ -26,10 +27,70 @@ from .payload import compact
 # What ansible-core takes from the answer of any module (StrategyBase._process_pending_results): a host could set
 # variables of itself before the inventory's. It takes add_host and add_group from actions of the controller alone.
 _OF_ANSIBLE = frozenset(("ansible_facts", "ansible_stats"))
-# What Pythons before 3.8 say of our modules, and one that was built without the library that unpacks them.
-_OF_PYTHON = re.compile(
-    r"^(?:SyntaxError: .*|ImportError: cannot import name 'Protocol'.*|\w+Error: No module named '?_?lzma\b.*)",
-    re.MULTILINE,
+
+
+class Unstarted(NamedTuple):
+    """Why a module could not begin on a host: by a line that says it, in words, and what to do."""
+
+    line: Pattern[str]
+    what: str
+    next: str
+
+
+def _line(pattern: str) -> Pattern[str]:
+    return re.compile(rf"^.*(?:{pattern}).*$", re.MULTILINE)
+
+
+_OTHER_PYTHON = (
+    "install Python 3.8 or newer with its standard library, and set ansible_python_interpreter of the host to its path"
+)
+_OTHER_FOLDER = "set ansible_remote_tmp of the host to a folder that may be used, or ansible_pipelining: true"
+# Texts of the kernel, sh, env, sudo and Python. The first ones are what Pythons before 3.8 say of our modules,
+# and one that was built without the library that unpacks them.
+_UNSTARTED = (
+    Unstarted(
+        re.compile(
+            r"^(?:SyntaxError: .*|ImportError: cannot import name 'Protocol'.*|\w+Error: No module named '?_?lzma\b.*)",
+            re.MULTILINE,
+        ),
+        "the host's Python can't run the module, which needs Python 3.8 or newer with its standard library",
+        _OTHER_PYTHON,
+    ),
+    Unstarted(
+        _line("No space left on device|Disk quota exceeded|No usable temporary directory"),
+        "a file system of the host is full",
+        "free space or inodes (df -h, df -i) in its home and /tmp, or set ansible_remote_tmp of the host",
+    ),
+    Unstarted(
+        _line("Read-only file system"),
+        "a file system of the host is mounted read-only",
+        f"look at its kernel log for errors of the disk; if it is meant to be so, {_OTHER_FOLDER}",
+    ),
+    Unstarted(
+        _line(r"can't open file .*\[Errno (?:1|13)\]|\[Errno (?:1|13)\] .*[Aa]nsi(?:ble|ballZ)"),
+        "fapolicyd, SELinux or another policy of the host does not let Python open the module that Ansible copied",
+        f"connect as root, {_OTHER_FOLDER}",
+    ),
+    Unstarted(
+        _line("sudo: .*(?:must have a tty|no tty present)"),
+        "sudo of the host wants a terminal",
+        "set ansible_pipelining: false for it, or take requiretty out of its sudoers (Defaults:USER !requiretty)",
+    ),
+    Unstarted(
+        _line("sudo: .*(?:password|terminal) is required|is not in the sudoers|sudo: .* is not allowed to execute"),
+        "sudo of the host does not let this user become root without a password",
+        "give ansible_become_password (--ask-become-pass), or allow it in its sudoers (NOPASSWD)",
+    ),
+    Unstarted(
+        _line(r"(?:sh|env): .*python\S*: .*(?:Permission denied|Operation not permitted)"),
+        "the host does not let this user start that Python: it is mounted noexec, or fapolicyd or SELinux forbids it",
+        "set ansible_python_interpreter of the host to one of the distribution, such as /usr/bin/python3",
+    ),
+    Unstarted(
+        _line(r"(?:sh|env): .*python\S*: .*(?:not found|No such file)|No python interpreters found"),
+        "the host has no such Python",
+        _OTHER_PYTHON,
+    ),
 )
 # Where a module gave no answer: what its Python said, and Ansible's own failure to read that.
 _UNANSWERED = ("module_stdout", "module_stderr", "exception")
@@ -44,10 +105,17 @@ class HostAction(FabricAction):
 
         Of the keys that Ansible acts on, none of ours returns one.
         """
-        result: dict[str, Any] = self._execute_module(
-            module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
-        )
-        return _without_python({key: without_logins(result[key]) for key in result if key not in _OF_ANSIBLE})
+        try:
+            result: dict[str, Any] = self._execute_module(
+                module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
+            )
+        except AnsibleError as error:
+            # Its folder could not be made, or its program not be copied.
+            told = unstarted(str(error))
+            if told:
+                raise type(error)(told) from error
+            raise
+        return _as_told({key: without_logins(result[key]) for key in result if key not in _OF_ANSIBLE})
 
     def recorded_host(self, recording: str) -> RecordedHost:
         """Return the host of a recording on the controller; raises ActionFailure with what to do about the file."""
@@ -72,13 +140,17 @@ class HostAction(FabricAction):
         return style, shebang, compact(program, cache), path
 
 
-def _without_python(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a module; where the host's Python could not even load it, with what to do about that."""
-    said = "\n".join(str(result.get(key) or "") for key in _UNANSWERED[:-1])
-    found = _OF_PYTHON.findall(said.replace("\r", ""))
-    if not result.get("failed") or not found:
-        return result
-    why = one_line(found[-1])[:_MOST_TOLD]
-    what = f"the host's Python can't run the module, which needs Python 3.8 or newer with its standard library ({why})"
-    told = f"{what}; next: install one and set ansible_python_interpreter of the host to its path"
-    return {**{key: value for key, value in result.items() if key not in _UNANSWERED}, "msg": told}
+def unstarted(said: str) -> str:
+    """Return why no module could begin, and what to do, by what was said in its place; empty if nothing tells it."""
+    lines = said.replace("\r", "")
+    for each in _UNSTARTED:
+        found = each.line.findall(lines)
+        if found:
+            return f"{each.what} ({one_line(found[-1].strip())[:_MOST_TOLD]}); next: {each.next}"
+    return ""
+
+
+def _as_told(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a module; of one that could not even begin, with why, and what to do about that."""
+    told = unstarted("\n".join(str(result.get(key) or "") for key in _UNANSWERED[:-1])) if result.get("failed") else ""
+    return {**{key: value for key, value in result.items() if key not in _UNANSWERED}, "msg": told} if told else result
