@@ -38,7 +38,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts impor
     due_for_reboot,
     due_for_reload,
     headline,
-    hooks_of,
     is_done,
     nodes_of,
     parallel_of_policies,
@@ -96,7 +95,6 @@ class ActionModule(FabricAction):
         drains = {host: {**each["drain"], "safe_load": bool(each.get("safe_load"))} for host, each in policies.items()}
         of_turns: dict[str, Any] = {
             "drains": drains,
-            **({"hooks": hooks_of(hosts, variables)} if arguments["hooks"] else {}),
             **self._in_turn(task_vars, variables),
         }
         found = unfinished_hosts(hosts, variables)
@@ -132,7 +130,7 @@ class ActionModule(FabricAction):
 
     def _in_turn(self, task_vars: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
         """Return how the host of the task is interrupted, where it has a turn."""
-        turn = self.templated(task_vars.get(TURN)) if self._task.args.get("hooks") else None
+        turn = self.templated(task_vars.get(TURN))
         return in_turn(turn, variables[turn["host"]]) if turn else {}
 
     def _refuse_facts(self, task_vars: Mapping[str, Any]) -> None:

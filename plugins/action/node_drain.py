@@ -154,7 +154,9 @@ class ActionModule(ClusterAction):
         if arguments["state"] == "empty":
             if not self.check_mode:
                 self._look(cluster, arguments, kept, found)
-            return self._result(cluster, before, before or self._anew, Step(None), [])
+            answer = self._result(cluster, before, before or self._anew, Step(None), [])
+            # Who registers the look in place of the drain goes on with what the node was before.
+            return {**answer, "before": arguments["before"] or {}}
         if arguments["state"] == "ready":
             self._wait(cluster, arguments, kept, found)
             return self._result(cluster, before, before or self._anew, Step(None), [])

@@ -36,6 +36,7 @@ options:
       - canaries
       - turns
       - turn
+      - hooks
       - by_facts
 """
 
@@ -66,6 +67,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import wi
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
 
 _ASKED = {"reboots_parallel": "rdma_fabric_reboot_parallel", "discover_machine": "rdma_fabric_discover_machine"}
 
@@ -87,10 +90,8 @@ class LookupModule(LookupBase):
         given = Given(variables, template)
         if term == "hosts":
             return fabric_of(given, variables, self._loader)[1]
-        if term == "by_facts":
-            hosts, host = variables_of_hosts(variables), variables["inventory_hostname"]
-            own = without_facts(names_by_facts(hosts[host]), hosts[host], hosts.get("localhost") or {})
-            return [{"key": name, "value": value} for name, value in own.items()]
+        if term in ("hooks", "by_facts"):
+            return _of_host(term, variables)
         if term in ("hosts_pattern", "run_dir", "push"):
             return [str(given.value(f"rdma_fabric_{term}")).strip()]
         # What a user asks goes before what policies say.
@@ -105,6 +106,17 @@ class LookupModule(LookupBase):
         of_all = {key: rollout[key] for key in ("limit", "total", "domain_limit", "again", "cordoned")}
         namespace = validated_result(variables, template)["spec"]["namespace"]
         return [{**rollout["turns"][variables["inventory_hostname"]], **of_all, "namespace": namespace, "files": files}]
+
+
+def _of_host(term: str, variables: Mapping[str, Any]) -> list[Any]:
+    """Return the hooks of a stage of the task's host, or the variables that get back what facts of it have replaced."""
+    hosts = variables_of_hosts(variables)
+    own = hosts[variables["inventory_hostname"]]
+    if term == "hooks":
+        row = TABLE[f"rdma_fabric_hooks_{variables['host_stage']}"]
+        return [str(path) for path in value_of(row, own.get(row.name))[0] or ()]
+    kept = without_facts(names_by_facts(own), own, hosts.get("localhost") or {})
+    return [{"key": name, "value": value} for name, value in kept.items()]
 
 
 def _left(term: str, left: Mapping[str, Any]) -> list[Any]:

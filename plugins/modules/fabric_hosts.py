@@ -90,12 +90,6 @@ options:
         type: list
         elements: str
         required: true
-  hooks:
-    description:
-      - Whether to report which task files run at the stages of a host's turn and, in the turn of the task's host, how
-        that is interrupted.
-    type: bool
-    default: false
   by_facts:
     description:
       - Whether to look only for variables of this collection that facts of O(hosts) have set, as facts outrank the
@@ -224,20 +218,13 @@ drains:
   returned: success
   type: dict
   sample: {dgx-01: {state: drained, force: false, pod_selector: '', timeout: 300, safe_load: false}}
-hooks:
-  description:
-    - The task files that run at each stage of a host's turn (C(rdma_fabric_hooks_before_drain) and so on), for hosts
-      and stages that have any.
-  returned: when O(hooks) is true
-  type: dict
-  sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
 due:
   description: Whether the task's host is still to be interrupted in its turn.
-  returned: when O(hooks) is true, in the turn of a host
+  returned: in the turn of a host
   type: bool
 spared:
   description: Whether its node is not drained, as the host only gets what a reboot needs that this run may not do.
-  returned: when O(hooks) is true, in the turn of a host
+  returned: in the turn of a host
   type: bool
 give_back:
   description:

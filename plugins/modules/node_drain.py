@@ -220,7 +220,9 @@ pods:
       type: float
       sample: 31.5
 before:
-  description: State of the node when it was cordoned. Empty unless O(state=drained) or O(state=cordoned).
+  description:
+    - State of the node when it was cordoned. With O(state=empty) it is O(before). Empty with other states than
+      O(state=drained) and O(state=cordoned).
   returned: success
   type: dict
   sample:

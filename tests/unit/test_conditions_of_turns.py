@@ -23,7 +23,6 @@ DUE: dict[str, Any] = {
     "_rdma_fabric_host_slot": {"changed": True},
     "_rdma_fabric_host_others": {"unfinished": [], "due": True},
     "_rdma_fabric_host_drain": {"changed": True},
-    "_rdma_fabric_host_look": {"changed": False},
 }
 # One that has had it.
 DONE: dict[str, Any] = {
@@ -71,14 +70,13 @@ def _paths(tasks: list[Any], name: str) -> Iterator[list[Any]]:
         ({**DUE, "_rdma_fabric_host_drain": {"skipped": True}}, True),
         ({**DUE, "rdma_fabric_host_result": {"reboot_due": False, "reboot_required": True}}, False),
         ({**DUE, "_rdma_fabric_host_drain": FAILED}, False),
-        ({**DUE, "_rdma_fabric_host_look": FAILED}, False),
         ({**DUE, "_rdma_fabric_host_hook": {"stage": "after_drain"}}, False),
         (
             {**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "b", "why": "unreachable"}], "due": True}},
             False,
         ),
     ],
-    ids=["drained", "no drain", "no consent", "not drained", "pods are back", "hook failed", "another host failed"],
+    ids=["drained", "no drain", "no consent", "not drained", "hook failed", "another host failed"],
 )
 def test_a_host_is_rebooted_with_consent_once_it_is_drained_and_no_other_was_left_behind(
     variables: dict[str, Any], is_rebooted: bool
@@ -172,7 +170,4 @@ def test_hooks_of_success_are_run_where_a_host_has_succeeded(unfinished: list[An
 )
 def test_each_stage_runs_the_hooks_that_are_given_for_it(file: str, name: str, stage: str) -> None:
     task = Task(f"roles/host/tasks/{file}.yml", name)
-    stages = ("before_drain", "after_drain", "changed", "verified", "failed", "rolled_back")
-    known = {"hooks": {"a": {each: [f"{each}.yml"] for each in stages}}}
-    variables = {"inventory_hostname": "a", "_rdma_fabric_host_others": known, "_rdma_fabric_host_end": known}
-    assert (task.value(task.own["loop"], variables), task.own["vars"]["host_stage"]) == ([f"{stage}.yml"], stage)
+    assert (task.own["loop"], task.own["vars"]["host_stage"]) == ("{{ query('rdma.fabric.run', 'hooks') }}", stage)

@@ -45,8 +45,8 @@ NO_VARIABLES = {
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recording"}
 # What the base of actions reads for every role.
 THROUGH_EVERY_ACTION = {SHOW_SECRETS}
-# What fabric_hosts reads for the role, and fabric_rollout beside it for the playbooks.
-THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS} | {"rdma_fabric_allow_controller_node"}
+# What the lookup reads for the role, and fabric_hosts and fabric_rollout for the playbooks.
+THROUGH_OTHER_HOSTS = {row.name for row in HOOKS} | {"rdma_fabric_allow_controller_node"}
 # Parts of playbooks with the playbooks that import them.
 IMPORTED = {
     "hosts": ("join", "preview", "rollback", "site", "teardown", "upgrade", "verify"),
@@ -230,7 +230,7 @@ def test_each_variable_is_read_where_the_table_says_and_changes_something_there(
     told = {(row.name, reader) for row in ROWS for reader in row.readers}
     told -= {(name, "host") for name in THROUGH_PREFLIGHT}
     told = {(name, reader) for name, reader in told if name not in THROUGH_EVERY_ACTION or (name, reader) in read}
-    told = {(name, reader) for name, reader in told if name not in THROUGH_FABRIC_HOSTS}
+    told = {(name, reader) for name, reader in told if name not in THROUGH_OTHER_HOSTS}
     idle = {(name, reader) for name, reader in idle - read if (name, reader) in told or name not in TABLE}
     none_of(
         [
@@ -288,10 +288,14 @@ def test_what_preflight_reads_of_a_host_changes_its_result(row: Variable) -> Non
 
 
 @pytest.mark.parametrize("row", HOOKS, ids=lambda row: row.short)
-def test_what_fabric_hosts_reads_for_the_role_is_in_its_result(row: Variable) -> None:
-    task_vars = {"groups": {"all": ["gpu01"]}, "hostvars": {"gpu01": {row.name: "/a.yml, /b.yml"}}}
-    result = run_action("fabric_hosts", {"hosts": ["gpu01"], "strict": False, "hooks": True}, task_vars=task_vars)
-    assert result["hooks"] == {"gpu01": {row.short.partition("_")[2]: ["/a.yml", "/b.yml"]}}
+def test_the_hooks_of_a_stage_are_those_that_the_host_has_for_it(row: Variable) -> None:
+    look = LookupModule(loader=DataLoader(), templar=SimpleNamespace(template=lambda value: value))
+    stages = (each.short.partition("_")[2] for each in HOOKS)
+    task_vars = {"inventory_hostname": "gpu01", "hostvars": {"gpu01": {row.name: "/a.yml, /b.yml"}}}
+    found = {stage: look.run(["hooks"], {**task_vars, "host_stage": stage}) for stage in stages}
+    assert {stage: files for stage, files in found.items() if files} == {
+        row.short.partition("_")[2]: ["/a.yml", "/b.yml"]
+    }
 
 
 def test_every_option_that_a_variable_goes_into_is_read_by_its_action() -> None:

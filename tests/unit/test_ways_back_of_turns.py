@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from ansible import template
-from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.tests.unit.test_variables_read import trusted
+from ansible_collections.rdma.fabric.tests.unit.test_conditions_of_turns import Task
 
-TASKS = Path(__file__).resolve().parents[2] / "roles" / "host" / "tasks"
+INCLUDES = {
+    "drain.yml": "Drain the node before the rollback if it was spared, or an earlier run was killed",
+    "rollback.yml": "Roll back the host",
+}
 FAILED: dict[str, Any] = {"_rdma_fabric_host_end": {"unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}}
 DUE: dict[str, Any] = {
     **FAILED,
@@ -39,15 +38,10 @@ CORDONED: dict[str, Any] = {**LEFT, "_rdma_fabric_host_given_back": {"failed": T
 
 def included(file: str, variables: dict[str, Any]) -> bool:
     """Return whether the part of turns that have failed is reached with these variables, and includes another one."""
-    around: dict[str, Any] = {}
-    conditions: list[str] = []
-    for part, wanted in (("upgrade.yml", "failed.yml"), ("failed.yml", file)):
-        tasks = yaml.safe_load((TASKS / part).read_text(encoding="utf-8"))
-        (task,) = [task for task in tasks if task.get("ansible.builtin.include_tasks") == {"file": wanted}]
-        around.update({key: trusted(value) for key, value in task["vars"].items()})
-        conditions += [task["when"]] if isinstance(task["when"], str) else task["when"]
-    templar = template.Templar(loader=DataLoader(), variables={**around, **variables})
-    return all(templar.template(trusted(f"{{{{ ({text}) | bool }}}}")) for text in conditions)
+    parts = (("upgrade", "Roll back a host whose turn failed, and run its hooks"), ("failed", INCLUDES[file]))
+    tasks = [Task(f"roles/host/tasks/{part}.yml", name) for part, name in parts]
+    around = {name: text for task in tasks for name, text in task.around.items()}
+    return all(task.is_done({**around, **variables}) for task in tasks)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +50,8 @@ def included(file: str, variables: dict[str, Any]) -> bool:
         (DUE, False, True),
         ({**DUE, "_rdma_fabric_host_end": {"unfinished": []}}, False, False),
         ({**DUE, "_rdma_fabric_host_drain": {"failed": True}}, False, False),
-        ({**DUE, "_rdma_fabric_host_look": {"failed": True, "unanswered": False, "gone": False}}, False, False),
-        ({**DUE, "_rdma_fabric_host_look": {"changed": False}}, False, True),
+        ({**DUE, "_rdma_fabric_host_drain": {"failed": True, "unanswered": False, "gone": False}}, False, False),
+        ({**DUE, "_rdma_fabric_host_drain": {"changed": False}}, False, True),
         (
             {**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "a", "why": "unreachable"}], "due": True}},
             False,

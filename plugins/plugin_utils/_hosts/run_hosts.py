@@ -19,7 +19,6 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold, host_list
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import is_blank
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
@@ -36,7 +35,6 @@ _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _HOST_MODE = TABLE[f"{PREFIX}host_mode"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
 _HOOK = "_rdma_fabric_host_hook"
-_HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
 
 
 class Unfinished(NamedTuple):
@@ -133,7 +131,6 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_slot",
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",
-        "_rdma_fabric_host_look",
         _HOOK,
         OPEN_HOOK,
         "_rdma_fabric_host_ready",
@@ -156,7 +153,8 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _of_its_rollback(variables: Mapping[str, Any], failed_by: str) -> list[str]:
     """Return what became of bringing a host back to what it was before its turn has failed, in one line if any."""
-    look = variables.get("_rdma_fabric_host_look") or {}
+    # Of its node, or the look at that before the host is changed again.
+    look = variables.get("_rdma_fabric_host_drain") or {}
     if look.get("failed"):
         # What the turn has failed by is said already.
         return [] if one_line(look.get("msg")) in failed_by else [f"not rolled back: {one_line(look.get('msg'))}"]
@@ -346,18 +344,6 @@ def _turn_notice(what: str, hosts: Sequence[str], safe: Collection[str], paralle
         drains = f"{whose}: set rdma_fabric_drain where workloads must not be cut off"
     pace = {"1": "one after the other", "100%": "all at once"}.get(parallel, f"{parallel} at once")
     return [f"{what}, {pace} unless rdma_fabric_reboot_parallel says otherwise: {named(hosts, _MOST_NAMED)}; {drains}"]
-
-
-def hooks_of(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
-    """Return the task files that are run at each stage of a host's turn; hosts and stages without are left out."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for host in hosts:
-        own = variables.get(host, {})
-        given = {stage: value_of(row, own.get(row.name))[0] for stage, row in _HOOKS.items()}
-        files = {stage: [str(path) for path in paths] for stage, paths in given.items() if paths}
-        if files:
-            found[host] = files
-    return found
 
 
 def headline(unfinished: Sequence[Unfinished], total: int) -> str:

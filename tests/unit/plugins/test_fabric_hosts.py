@@ -96,11 +96,11 @@ def test_a_host_is_interrupted_in_its_turn_as_long_as_there_is_a_reason(
     variables = done(b={"rdma_fabric_host_result": result})
     turn = {"_rdma_fabric_host_turn": {"host": "b", "due": planned}}
     task_vars = {"hostvars": variables, "groups": GROUPS, "inventory_hostname": "b", **turn}
-    found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False, "hooks": True}, task_vars=task_vars)
+    found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False}, task_vars=task_vars)
     assert (found["due"], found["spared"]) == (due, spared)
     allowed = {"rdma_fabric_host_result": {"reboot_required": True}, "rdma_fabric_allow_reboot": True}
     task_vars["hostvars"] = done(b=allowed)
-    found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False, "hooks": True}, task_vars=task_vars)
+    found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False}, task_vars=task_vars)
     assert found["due"] is planned
 
 
@@ -146,7 +146,7 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
         (
             {
                 "rdma_fabric_host_result": {"reboot_due": True},
-                "_rdma_fabric_host_look": {"failed": True, "msg": "node b is not to be interrupted"},
+                "_rdma_fabric_host_drain": {"failed": True, "msg": "node b is not to be interrupted"},
             },
             "failed: node b is not to be interrupted",
         ),
@@ -205,7 +205,7 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
             {
                 "rdma_fabric_host_result": {"previous_known": True},
                 **TURN_FAILED,
-                "_rdma_fabric_host_look": {"failed": True, "msg": "pod ns/late has come to it"},
+                "_rdma_fabric_host_drain": {"failed": True, "msg": "pod ns/late has come to it"},
             },
             "failed: node b is not ready; not rolled back: pod ns/late has come to it",
         ),
@@ -213,7 +213,7 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
             {
                 "rdma_fabric_host_result": {"previous_known": True},
                 "_rdma_fabric_host_end": {"unfinished": [{"host": "b", "why": "failed: pod ns/late has come to it"}]},
-                "_rdma_fabric_host_look": {"failed": True, "msg": "pod ns/late has come to it"},
+                "_rdma_fabric_host_drain": {"failed": True, "msg": "pod ns/late has come to it"},
             },
             "failed: pod ns/late has come to it",
         ),

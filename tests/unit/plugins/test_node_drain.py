@@ -213,6 +213,7 @@ def test_a_drained_node_is_empty_where_only_pods_are_on_it_that_a_drain_leaves(s
     result = drain("empty", before=before)
     assert not result.get("failed"), result
     assert (result["changed"], result["cordoned"], result["requests"]["patch"]) == (False, True, 0)
+    assert result["before"] == before
 
 
 @pytest.mark.parametrize("managed", [True, False])
