@@ -11,9 +11,10 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import crds_controllers
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.instances import flaws_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import R26_10
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds, crds_controllers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.instances import violations_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
@@ -356,7 +357,7 @@ def test_rules_of_a_cards_configuration_hold(
     }
     command = ["create", "--validate=strict", "--dry-run=server", "-f", "-"]
     # What is said of an input before the server has the definitions is what the server says.
-    said = [each.problem for each in violations_of(crds_controllers.nic_configuration(R26_10), [body])]
+    said = [problem for _path, problem, _hint in flaws_of(crds_controllers.nic_configuration(R26_10), body)]
     assert any(words in each for each in said) if words else said == []
     if not words:
         control_plane.kubectl(*command, stdin=json.dumps(body))

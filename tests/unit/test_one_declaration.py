@@ -24,7 +24,7 @@ RECORDS = ("module_utils/_host/engine/concerns.py", "module_utils/_host/spec/int
 EXCEPTIONS = {
     "module_utils/_host/spec/interfaces.py:name": "the reader of each key: compared with the records below",
     "module_utils/_host/facts/requested_functions.py:vfs": "an entry made from a policy, with the values of three keys",
-    "module_utils/_fabric/rendering/crds_controllers.py:name": "required fields of NVIDIA's CRD",
+    "module_utils/_fabric/checks/crds_controllers.py:name": "required fields of NVIDIA's CRD",
     "module_utils/_host/engine/context.py:driver": "the type of a section of a policy's request",
     "plugin_utils/_status/status.py:name": "a network in the result of a status",
 }

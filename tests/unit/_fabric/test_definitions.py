@@ -10,11 +10,12 @@ from typing import Any, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import crds_controllers
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import Release, controller_release
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import RELEASES
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import walk
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds, crds_controllers
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
 
 from .inputs import FIXTURES
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
-from ansible_collections.rdma.fabric.tests.unit._fabric.specs import controllers, spec_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import controllers
 
 CARDS = "configuration.net.nvidia.com/v1alpha1"
 TEMPLATE: dict[str, Any] = {
@@ -32,11 +33,8 @@ def judged(
     spec: Any, kind: str = "NicConfigurationTemplate", api_version: str = CARDS, release: str = "26.4.1"
 ) -> list[Violation]:
     given = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "n"}, "spec": spec}
-    try:
-        preflight({**controllers(release), "objects": [given]})
-    except InvalidInput as invalid:
-        return invalid.violations
-    return []
+    policy = resource("NicClusterPolicy", "nic-cluster-policy", controllers(release)["cluster_policy"]["spec"])
+    return Fabric([policy, Document("card.yaml", given)], []).violations
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_what_a_definition_refuses_is_said(where: Any, value: Any, path: str, pr
         part = part[key]
     part[last] = value
     (found,) = judged(spec)
-    assert (found.source, found.path) == ("NicConfigurationTemplate x", path)
+    assert (found.source, found.path) == ("card.yaml", path)
     assert problem in found.problem
     assert hint in found.hint
 
@@ -171,11 +169,6 @@ def test_limits_of_a_definition_hold(changed: Any, path: str, problem: str) -> N
 def test_what_a_definition_takes_passes() -> None:
     assert judged(TEMPLATE) == []
     assert judged(RAILS, "SpectrumXRailPoolConfig", SPECTRUM) == []
-
-
-def test_kinds_without_a_definition_of_this_run_are_left_to_the_server() -> None:
-    given = {"apiVersion": CARDS, "kind": "NicConfigurationTemplate", "metadata": {"name": "x"}, "spec": {"a": 1}}
-    assert preflight(spec_of(objects=[given])) == []
 
 
 PLANES: dict[str, Any] = {"enabled": True, "version": "RA2.1"}

@@ -23,7 +23,34 @@ LOG_LEVEL = "LOG_LEVEL"
 OWN_VARIABLES = ("NODE_NAME", "NAMESPACE", LOG_LEVEL)
 """Variables that the pods have from the section or from Kubernetes."""
 
+_SELECTING = ("nodeSelector", "nicSelector", "railPciAddresses", "pfsPerNic")
+# What of a host's variables does the work of a field, keys of rdma_fabric_interfaces unless they say otherwise.
+_ON_HOSTS = {
+    "numVfs": "firmware (SRIOV_EN, NUM_OF_VFS)",
+    "linkType": "firmware (LINK_TYPE_P1)",
+    "rawNvConfig": "firmware",
+    "pciPerformanceOptimized": "rdma_fabric_pcie (max_read_request) and firmware (MAX_ACC_OUT_READ)",
+    "gpuDirectOptimized": "rdma_fabric_pcie (acs) and firmware (ATS_ENABLED)",
+    "roceOptimized": "rdma_fabric_roce_qos",
+    "runtimePerformanceOptimized": "queues",
+    "spectrumXOptimized": "firmware (spectrum_x)",
+    "nicFirmwareSourceRef": "firmware_image (version)",
+    "updatePolicy": "firmware_image (file)",
+    "binUrlSources": "firmware_image (file)",
+    "netDevicePrefix": "name",
+    "rdmaDevicePrefix": "rdma_name",
+}
 _SIZE = re.compile(r"\d{1,12}[EPTGMK]i", re.ASCII)
+
+
+def on_hosts(spec: Mapping[str, Any]) -> str:
+    """Return what of a host's variables does what a resource of the operator asks for, field by field."""
+    template = spec.get("template")
+    given = {**spec, **(template if isinstance(template, Mapping) else {})}
+    fields = [name for name, value in given.items() if value and name not in ("template", *_SELECTING)]
+    found = [f"{name} is {_ON_HOSTS[name]}" for name in fields if name in _ON_HOSTS]
+    rest = [name for name in fields if name not in _ON_HOSTS]
+    return "; ".join([*found, *([f"nothing does {', '.join(rest)}"] if rest else [])])
 
 
 def check_size(text: str) -> list[Problem]:

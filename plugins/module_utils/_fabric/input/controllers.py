@@ -13,8 +13,9 @@ from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
-from ..checks import nic_configuration
-from ..checks.versions import R26_7, R26_10, controller_release, controller_remarks
+from ..checks import crds_controllers, nic_configuration
+from ..checks.instances import flaws_of
+from ..checks.versions import R26_7, R26_10, Release, controller_release, controller_remarks
 from ..common.images import SECTION_COMPONENTS, effective_version, image_reference
 from .components import Deployed
 from .policy import Policy
@@ -30,20 +31,35 @@ _BUNDLE_KEY, _BUNDLE_FORMAT = "format", "dospcx-data.tar.gz/v1"
 
 def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     """Refuse objects that nobody would read, and say what the controllers do that a run of this collection does not."""
+    daemons = (f"{nic_configuration.SECTION}.operator", _DAEMON)
+    definitions = crds_controllers.spectrum_x(_release(deployed, SPECTRUM_X))
+    definitions += crds_controllers.nic_configuration(_release(deployed, *daemons))
     for each in objects:
         api_version, reader = CONTROLLER_KINDS.get(each.kind, ("", ""))
-        if each.kind == MAINTENANCE_CONFIG and each.content.get("apiVersion") == api_version:
+        if each.content.get("apiVersion") != api_version:
+            continue
+        if each.kind == MAINTENANCE_CONFIG:
             _check_maintenance(each, waiting=deployed.section(reader) is not None)
-        elif each.content.get("apiVersion") == api_version and deployed.section(reader) is None:
+            continue
+        flaws = flaws_of(definitions, dict(each.content))
+        for where, problem, hint in flaws:
+            each.place.at(*where).violation(problem, hint)
+        spec = each.spec if isinstance(each.spec, Mapping) else {}
+        on_hosts = nic_configuration.on_hosts(spec) if reader == nic_configuration.SECTION else ""
+        on_hosts = f"on hosts, {on_hosts} (rdma_fabric_interfaces and others)" if on_hosts else ""
+        if deployed.section(reader) is None:
             hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
-            each.place.at("kind").violation(f"is read by a controller that the input does not deploy: {reader}", hint)
+            problem = f"is read by a controller that the input does not deploy: {reader}"
+            each.place.at("kind").violation(problem, f"{hint}; {on_hosts}" if on_hosts else hint)
+        elif on_hosts and not flaws:
+            each.place.at("kind").notice("is work that hosts can do without a controller", on_hosts)
     cluster = deployed.cluster
     cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
     if cluster is not None and cards is not None:
         _remark_cards(deployed, cluster, cards, objects)
-        for path in (f"{nic_configuration.SECTION}.operator", _DAEMON):
+        for path in daemons:
             _remark_release(deployed, cluster, path)
-        release = controller_release(_version(deployed, cluster, _DAEMON), deployed.settings)
+        release = _release(deployed, _DAEMON)
         if release >= R26_10:
             _remark_bundle(objects)
         elif release >= R26_7:
@@ -55,12 +71,17 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
 
 def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:
     """Say of an image that names no release which one it is taken for."""
-    for remark in controller_remarks(_version(deployed, cluster, path), deployed.settings):
+    for remark in controller_remarks(_version(deployed, path), deployed.settings):
         cluster.at(path).at(remark.path).notice(remark.problem, remark.hint)
 
 
-def _version(deployed: Deployed, cluster: Policy, path: str) -> str:
-    defaults = cluster.spec.get("global") or {}
+def _release(deployed: Deployed, *paths: str) -> Release:
+    """Return the newest release of a controller's images, those of the bill of materials where it is not deployed."""
+    return max(controller_release(_version(deployed, path), deployed.settings) for path in paths)
+
+
+def _version(deployed: Deployed, path: str) -> str:
+    defaults = (deployed.cluster.spec.get("global") if deployed.cluster else None) or {}
     return effective_version(SECTION_COMPONENTS[path], deployed.section(path) or {}, defaults, deployed.settings)
 
 

@@ -9,8 +9,8 @@ not read.
 
 from __future__ import annotations
 
+from ..checks.definitions import INT32, STRING, Schema, atomic, definition, list_of, map_of, object_of
 from ..common.objects import Object
-from .definitions import INT32, STRING, Schema, atomic, definition, list_of, map_of, object_of
 
 _OPERATORS = ["In", "NotIn", "InRegexp", "Exists", "DoesNotExist", "Gt", "Lt", "GtLt", "IsTrue", "IsFalse"]
 _OPERATORS_OF_0_18 = ["Ge", "Le", "GeLe"]

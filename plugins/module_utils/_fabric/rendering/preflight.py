@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice
 
 from ..common.findings import path_text
 from ..common.objects import Object
-from .instances import violations_of
 from .ranges import hosts_of, overlaps
 from .render import Wave, render
 
@@ -22,21 +21,15 @@ _OVERRIDES = "image_overrides"
 def preflight(spec: Object) -> list[Notice]:
     """Return what is rendered and will surprise.
 
-    Raises InvalidInput with everything that can't be rendered, else with the ranges that hold an address of a host and
-    with what the definitions of this run refuse of objects given as such.
+    Raises InvalidInput with everything that can't be rendered, else with the ranges that hold an address of a host.
     """
     waves = render(spec)
-    violations = [*overlaps(spec, hosts_of(spec)), *_misfits(waves)]
+    violations = overlaps(spec, hosts_of(spec))
     if violations:
         raise InvalidInput(violations)
     if spec.get("chart"):
         return []
     return [*_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
-
-
-def _misfits(waves: list[Wave]) -> list[Violation]:
-    by_name = {wave["name"]: wave["objects"] for wave in waves}
-    return violations_of(by_name.get("crds", []), by_name.get("objects", []))
 
 
 def _unread_placing(spec: Object, waves: list[Wave]) -> Iterator[Notice]:

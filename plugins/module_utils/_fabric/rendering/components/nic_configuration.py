@@ -11,6 +11,7 @@ ConfigMaps for profiles of Spectrum-X (``cmd/nic-configuration-daemon``), and do
 
 from __future__ import annotations
 
+from ...checks import crds_controllers
 from ...checks.nic_configuration import DEFAULT_SIZE, LOG_LEVEL, SECTION, STORAGE, claim_of, makes_claim
 from ...checks.versions import R26_7, Release, controller_release
 from ...common.objects import (
@@ -26,7 +27,6 @@ from ...common.objects import (
     workload,
 )
 from ...common.quantities import canonical_quantity
-from .. import crds_controllers
 from ..rollout import CONTROL_PLANE_TOLERATIONS, CRITICAL, GPU_TOLERATION, Rollout, merge_tolerations, resources_of
 
 COMPONENT = "nic-configuration-operator"

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from ...checks import crds_controllers
 from ...checks.versions import R26_7, Release, controller_release
 from ...common.images import pull_secrets, split_reference
 from ...common.objects import Object, cluster_rbac, field_env, host_volume, mount, rule, workload
-from .. import crds_controllers
 from ..rollout import Rollout, resources_of
 
 COMPONENT = "spectrum-x-operator"

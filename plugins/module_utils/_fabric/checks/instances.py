@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects given as such, held against the definitions that are rendered for their kinds.
+"""Objects given as such, held against the definitions of this collection for their kinds.
 
 The API server does that too, once it has the definition: on a new cluster that is after the hosts were changed.
 """
@@ -11,15 +11,13 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
-
-from ..common.findings import described, path_text, shown
+from ..common.findings import described, shown
 from ..common.jsontext import nearest
 from ..common.objects import Object
 from .rules import holds
 
 Path = Tuple[Union[str, int], ...]
-_Flaw = Tuple[Path, str, str]
+Flaw = Tuple[Path, str, str]
 
 _TYPES: Mapping[str, tuple[type, str]] = {
     "array": (list, "a list"),
@@ -30,27 +28,22 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 }
 
 
-def violations_of(definitions: Sequence[Object], given: Sequence[Object]) -> list[Violation]:
-    """Return what the definitions of this run refuse of the objects that are given as such."""
+def flaws_of(definitions: Sequence[Object], given: Object) -> list[Flaw]:
+    """Return what the definitions of this collection refuse of an object: where, what, and the next step."""
     schemas = {
         (f"{each['spec']['group']}/{version['name']}", each["spec"]["names"]["kind"]): version["schema"]
         for each in definitions
         for version in each["spec"]["versions"]
     }
-    found = []
-    for each in given:
-        schema = schemas.get((str(each["apiVersion"]), each["kind"]))
-        if schema is not None:
-            name = f"{each['kind']} {each['metadata']['name']}"
-            whole = schema["openAPIV3Schema"]
-            # As for the server, rules are about values of the right shape, with their defaults.
-            flaws = list(_flaws(each, whole, ())) or _unruly(_with_defaults(each, whole), whole, ())
-            for path, problem, hint in flaws:
-                found.append(Violation(name, path_text(path), problem, hint))
-    return found
+    schema = schemas.get((str(given["apiVersion"]), given["kind"]))
+    if schema is None:
+        return []
+    whole = schema["openAPIV3Schema"]
+    # As for the server, rules are about values of the right shape, with their defaults.
+    return list(_flaws(given, whole, ())) or list(_unruly(_with_defaults(given, whole), whole, ()))
 
 
-def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
     """Yield what is wrong with a value: where, what, and the next step."""
     if schema.get("x-kubernetes-int-or-string"):
         if isinstance(value, bool) or not isinstance(value, (int, str)):
@@ -72,7 +65,7 @@ def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]
         yield from _flaws_of_scalar(value, schema, path)
 
 
-def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
     members, others = schema.get("properties"), schema.get("additionalProperties")
     for key in schema.get("required") or ():
         if key not in value:
@@ -90,7 +83,7 @@ def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path:
             yield from _flaws(item, others, (*path, key))
 
 
-def _flaws_of_scalar(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+def _flaws_of_scalar(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
     choices, pattern = schema.get("enum"), schema.get("pattern")
     if choices is not None and value not in choices:
         yield path, f"is {shown(value)}", f"one of {', '.join(map(str, choices))}"
@@ -117,7 +110,7 @@ def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
     return {key: _with_defaults(item, members.get(key) or {}) for key, item in {**defaults, **value}.items()}
 
 
-def _unruly(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+def _unruly(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
     """Yield which rules in CEL a value of the right shape breaks."""
     for rule in schema.get("x-kubernetes-validations") or ():
         if not holds(rule["rule"], value):

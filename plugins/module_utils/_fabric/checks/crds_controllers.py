@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..checks.versions import R26_7, R26_10, Release
 from ..common.objects import Object
 from .definitions import FLAG, INTEGER, STRING, Schema, definition, held_to, list_of, map_of, object_of, one_of
+from .versions import R26_7, R26_10, Release
 
 _PCI_ADDRESS = r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$"
 _CONDITION_TYPE = (
