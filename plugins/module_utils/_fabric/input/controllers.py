@@ -23,6 +23,7 @@ from .resources import CONTROLLER_KINDS, MAINTENANCE_CONFIG, WHO_DRAINS, Resourc
 
 SPECTRUM_X = "spectrumXOperator"
 _DAEMON = f"{nic_configuration.SECTION}.configurationDaemon"
+_DAEMONS = (f"{nic_configuration.SECTION}.operator", _DAEMON)
 # What makes a ConfigMap a profile of Spectrum-X: pkg/consts of the NIC configuration operator.
 _PROFILE_LABEL = "network.nvidia.com/operator.nic-configuration.spectrum-x-profile"
 _PROFILE_KEY = "profile"
@@ -31,33 +32,19 @@ _BUNDLE_KEY, _BUNDLE_FORMAT = "format", "dospcx-data.tar.gz/v1"
 
 def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     """Refuse objects that nobody would read, and say what the controllers do that a run of this collection does not."""
-    daemons = (f"{nic_configuration.SECTION}.operator", _DAEMON)
-    definitions = crds_controllers.spectrum_x(_release(deployed, SPECTRUM_X))
-    definitions += crds_controllers.nic_configuration(_release(deployed, *daemons))
-    for each in objects:
-        api_version, reader = CONTROLLER_KINDS.get(each.kind, ("", ""))
-        if each.content.get("apiVersion") != api_version:
-            continue
+    own = [each for each in objects if each.content.get("apiVersion") == CONTROLLER_KINDS.get(each.kind, ("",))[0]]
+    definitions = _definitions(deployed) if own else []
+    for each in own:
+        waiting = deployed.section(CONTROLLER_KINDS[each.kind][1]) is not None
         if each.kind == MAINTENANCE_CONFIG:
-            _check_maintenance(each, waiting=deployed.section(reader) is not None)
-            continue
-        flaws = flaws_of(definitions, dict(each.content))
-        for where, problem, hint in flaws:
-            each.place.at(*where).violation(problem, hint)
-        spec = each.spec if isinstance(each.spec, Mapping) else {}
-        on_hosts = nic_configuration.on_hosts(spec) if reader == nic_configuration.SECTION else ""
-        on_hosts = f"on hosts, {on_hosts} (rdma_fabric_interfaces and others)" if on_hosts else ""
-        if deployed.section(reader) is None:
-            hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
-            problem = f"is read by a controller that the input does not deploy: {reader}"
-            each.place.at("kind").violation(problem, f"{hint}; {on_hosts}" if on_hosts else hint)
-        elif on_hosts and not flaws:
-            each.place.at("kind").notice("is work that hosts can do without a controller", on_hosts)
+            _check_maintenance(each, waiting=waiting)
+        else:
+            _check_read(each, definitions, deployed=waiting)
     cluster = deployed.cluster
     cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
     if cluster is not None and cards is not None:
         _remark_cards(deployed, cluster, cards, objects)
-        for path in daemons:
+        for path in _DAEMONS:
             _remark_release(deployed, cluster, path)
         release = _release(deployed, _DAEMON)
         if release >= R26_10:
@@ -67,6 +54,28 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     if cluster is not None and flows is not None:
         _remark_flows(deployed, cluster, flows)
         _remark_release(deployed, cluster, SPECTRUM_X)
+
+
+def _definitions(deployed: Deployed) -> list[dict[str, Any]]:
+    cards, flows = _release(deployed, *_DAEMONS), _release(deployed, SPECTRUM_X)
+    return [*crds_controllers.nic_configuration(cards), *crds_controllers.spectrum_x(flows)]
+
+
+def _check_read(resource: Resource, definitions: Sequence[dict[str, Any]], *, deployed: bool) -> None:
+    """Judge what a controller reads by the definition of its kind, and say what hosts do of it without one."""
+    flaws = flaws_of(definitions, dict(resource.content))
+    for path, problem, hint in flaws:
+        resource.place.at(*path).violation(problem, hint)
+    reader, place = CONTROLLER_KINDS[resource.kind][1], resource.place.at("kind")
+    is_of_cards = reader == nic_configuration.SECTION and isinstance(resource.spec, Mapping)
+    done = nic_configuration.on_hosts(resource.spec) if is_of_cards else ""
+    done = f"on hosts, {done} (rdma_fabric_interfaces and others)" if done else ""
+    if not deployed:
+        hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
+        problem = f"is read by a controller that the input does not deploy: {reader}"
+        place.violation(problem, "; ".join(filter(None, (hint, done))))
+    elif done and not flaws:
+        place.notice("is work that hosts can do without a controller", done)
 
 
 def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:
