@@ -81,7 +81,7 @@ def read_host(
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, spec["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
     set_elsewhere = _read_set_elsewhere(probe, spec, netdev_facts, nics)
-    indexes = {netdev.raw_name: netdev.index for netdev in netdevs}
+    indexes = {netdev.raw_name: netdev.ifindex for netdev in netdevs}
     facts: Facts = {
         "format": FORMAT,
         "system": system,

@@ -47,7 +47,7 @@ class Netdev(NamedTuple):
     facts: ReadNetdev
     dev_port: int
     pci_parent: str | None
-    index: str
+    ifindex: str
 
     @property
     def is_port(self) -> bool:
