@@ -124,7 +124,8 @@ def _left(term: str, left: Mapping[str, Any]) -> list[Any]:
     rollout, reboots, marks, ready = (
         left.get(f"_rdma_fabric_{each}") or {} for each in ("turns", "reboots", "marks", "ready_result")
     )
-    turns = (rollout.get("turns") or {}).values()
+    # What Ansible has yet to fill in is read once.
+    turns = [*(rollout.get("turns") or {}).values()]
     # Where that can't be read each of them is looked at, and fails with its own reason.
     marked = None if "marked" not in marks else {each["node"] for each in marks["marked"] if each["run"] == RUN}
     back = (reboots.get("give_back") or {}).items()
