@@ -25,7 +25,7 @@ READING := licences format ruff rooms yaml types docs changelog sanity-quick ans
 FIRST := $(READING) api-programs artifact host-syntax unit try-demo paths
 REST := programs roce-shared sanity slow own docs-site importer try-preview oldest newest sanity-oldest targets molecule turns integration
 ALONE := bench-host bench-apply
-NIGHTLY := guests quick-starts mutants sweeps campaigns matrix bench
+NIGHTLY := guests quick-starts mutants sweeps kills campaigns matrix bench
 GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
 
 .PHONY: help gates pictures preview demo demo-lab lab lab-down lab-status lab-ssh test test-all rest nightly lint matrix \
@@ -115,10 +115,12 @@ lint: env-test
 
 GATE = @$(VENV_PYTHON) -m tools.gate run $(addprefix --after=,$(filter-out env-test,$^))
 LONG = --limit 5400
-INTEGRATION = python -m pytest tests/integration -p ansible_collections.rdma.fabric.tests.integration.workers
+INTEGRATION = python -m pytest -p ansible_collections.rdma.fabric.tests.integration.workers
 # They take the nodes of a cluster in turn: most of the time each waits for playbooks, so they share workers by test.
 IN_TURN := $(patsubst %,tests/integration/test_%.py,drift failure_domains hooks join killed_anywhere readme_path rollback \
 	sealed_upgrade teardown upgrade upgrade_bad_days upgrade_killed upgrade_policies upgrade_report upgrade_wire)
+KILLED := $(patsubst %,tests/integration/test_%.py,driver_packages host_apply_killed k8s_batch_faults killed_anywhere \
+	upgrade_bad_days upgrade_killed)
 CAMPAIGNS := tests/unit/campaigns tests/unit/_host/test_converge_properties.py
 OWN := tests/unit/lab tests/unit/tools tests/unit/bench
 # It renders below a folder with a random name, and reStructuredText takes one that ends in _ (one in 37) for a reference.
@@ -173,7 +175,7 @@ try-preview: env-test artifact  ## make preview
 try-demo: env-test api-programs artifact  ## make demo: the whole job on recorded hosts, twice
 	$(GATE) $@ python -m tools.fleet demo $(GIVE_BACK)
 paths: env-test api-programs artifact  ## a path through every playbook, and batches, drains, slots and labels without one
-	$(GATE) $@ $(INTEGRATION) -m first $(GIVE_BACK)
+	$(GATE) $@ $(INTEGRATION) tests/integration -m first $(GIVE_BACK)
 sanity: env-test  ## ansible-test sanity, nothing ignored
 	$(GATE) --limit 1800 --never "All targets skipped" --never "Skipping sanity test" $@ python -m tools.sanity $(GIVE_BACK)
 sanity-quick: env-test  ## of ansible-test sanity what takes seconds
@@ -197,7 +199,7 @@ molecule: env-test programs artifact  ## the molecule scenario against a real AP
 turns: env-test programs artifact  ## the other tests of playbooks that take nodes in turn, of drift, and of the README's path
 	$(GATE) $(LONG) $@ python -m pytest -m "not first" $(IN_TURN) $(GIVE_BACK)
 integration: env-test programs artifact  ## the other tests against a real API server
-	$(GATE) $(LONG) $@ $(INTEGRATION) -m "not first" $(addprefix --ignore=,$(IN_TURN)) $(GIVE_BACK)
+	$(GATE) $(LONG) $@ $(INTEGRATION) tests/integration -m "not first" $(addprefix --ignore=,$(IN_TURN)) $(GIVE_BACK)
 bench-host: env-test artifact  ## bounds of what a host costs: bytes, commands, and CPU beside that of setup
 	$(GATE) --limit 1800 $@ python -m tests.bench host ssh $(GIVE_BACK)
 bench-apply: env-test programs artifact  ## bounds of a batch apply: requests, and time beside that of kubernetes.core's module
@@ -209,6 +211,8 @@ quick-starts: env-test programs artifact  ## the molecule scenarios of the quick
 	$(GATE) $(LONG) $@ python -m tools.scenario quick-starts $(GIVE_BACK)
 sweeps: env-test  ## unit tests with whole sweeps
 	$(GATE) $(LONG) $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest tests/unit $(addprefix --ignore=,$(CAMPAIGNS)) $(GIVE_BACK)
+kills: env-test programs artifact  ## runs of playbooks and packages that are killed or fail, at every place
+	$(GATE) --limit 14400 $@ env RDMA_FABRIC_SWEEPS=whole $(INTEGRATION) $(KILLED) $(GIVE_BACK)
 campaigns: env-test  ## 200,000 mutated inputs, 50,000 mutated hosts, and a removal after each of 3,000 sequences of days
 	$(GATE) --limit 14400 $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest $(CAMPAIGNS) $(GIVE_BACK)
 mutants: env-test programs artifact  ## mistakes made on purpose, each of which a test has to find

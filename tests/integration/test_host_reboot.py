@@ -11,7 +11,6 @@ a playbook.
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -166,7 +165,6 @@ class Role:
         self._folder = folder
         self._log = folder / "calls.jsonl"
         tasks = CHECKOUT / "roles" / "host" / "tasks"
-        shutil.copytree(tasks.parent / "vars", folder / "roles" / "host" / "vars")
         for source in tasks.rglob("*.yml"):
             text = source.read_text(encoding="utf-8")
             text = text.replace("rdma.fabric.rdma_host", HOST).replace("ansible.builtin.reboot:", f"{REBOOT}:")
