@@ -90,6 +90,7 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
         "here, and the SR-IOV operator of those in its table; next: leave them out by pfNames or deviceID"
         for model, names in models.items()
     ]
+    unmet += [notice for state in spec.get("node_states") or [] for notice in _of_state(state, hosts)]
     unmet += [
         f"{several} select {named(names)}: the operator changes no node of two pools; next: select each by one"
         for several, names in pools.items()
@@ -245,6 +246,28 @@ def _of_resource(offer: Offer, taken: Taken, hosts: Sequence[Host], whole: bool)
         }
         have = f"ports with RDMA are {named(sorted(there))}" if there else "no port has RDMA"
         yield f"{about}: {', '.join(asked)}: no port of {counted(len(hosts), 'host')} fits; {have}"
+
+
+def _of_state(state: Mapping[str, Any], hosts: Sequence[Host]) -> Iterator[str]:
+    """Return what the SR-IOV operator has on a node, by its own record, and the plan of the node's host has not."""
+    about = f"SriovNetworkNodeState {state['node']}"
+    for host in hosts:
+        if state["node"] not in (host.name, host.labels.get("kubernetes.io/hostname")):
+            continue
+        if state["sync"] not in ("", "Succeeded"):
+            yield f"{about}: the operator is not done there: {state['sync']}{state['error'] and ': '}{state['error']}"
+        there = {each["address"] for each in host.facts["nics"]}
+        for port in state["ports"]:
+            vfs = len([each for each in host.functions if each.port and each.port[1] == port["pci"]])
+            mtu = host.ports[port["name"]].mtu if port["name"] in host.ports else None
+            found = [] if port["pci"] in there else ["no such port"]
+            found += (
+                [f"{vfs} VFs, the operator's are {port['vfs']}"] if port["pci"] in there and vfs != port["vfs"] else []
+            )
+            found += [f"MTU {mtu}, the operator's is {port['mtu']}"] if mtu and mtu < port["mtu"] else []
+            if found:
+                where = f"{port['pci']} ({port['name']}) of {host.name}"
+                yield f"{about}: the plan leaves {where} with {' and '.join(found)}; next: change the policies first"
 
 
 def _of_nodes(offer: Offer, before: Sequence[Offer], taken: Taken, hosts: Sequence[Host]) -> Iterator[str]:

@@ -534,3 +534,31 @@ def test_a_name_that_only_an_alternative_name_can_be_is_told() -> None:
     notices = fabric_of(policy(nicSelector={"pfNames": names})).accepted().notices
     said = [notice.path for notice in notices if "alternative names are ignored" in notice.problem]
     assert said == ["spec.nicSelector.pfNames[1]", "spec.nicSelector.pfNames[2]"]
+
+
+def test_the_operators_record_of_a_node_is_read_and_asks_for_nothing() -> None:
+    document = resource("SriovNetworkNodeState", "node-1", {})
+    groups = [{"resourceName": "rails", "vfRange": "0-7", "deviceType": "netdevice", "policyName": "rails"}]
+    port = {"pciAddress": "0000:18:00.0", "name": "ens1f0", "numVfs": 8, "mtu": 9000, "vfGroups": groups}
+    document.content["metadata"].update(ownerReferences=[{"kind": "SriovOperatorConfig"}], generation=3)
+    document.content.update(
+        apiVersion="sriovnetwork.openshift.io/v1",
+        spec={"interfaces": [port, {"pciAddress": "0000:18:00.1", "numVfs": "8"}, "odd"], "system": {}},
+        status={"syncStatus": "Failed", "lastSyncError": "no memory", "interfaces": [{"totalvfs": 16}]},
+    )
+    fabric = fabric_of(document).accepted()
+    assert fabric.spec["node_states"] == [
+        {
+            "node": "node-1",
+            "ports": [
+                {"pci": "0000:18:00.0", "name": "ens1f0", "vfs": 8, "mtu": 9000},
+                {"pci": "0000:18:00.1", "name": "", "vfs": 0, "mtu": 0},
+            ],
+            "sync": "Failed",
+            "error": "no memory",
+        }
+    ]
+    assert (fabric.spec["host_requests"], objects_of(render(fabric.spec))) == ([], objects_of(render(fabric_of().spec)))
+    assert fabric.said("asks for nothing").path == "kind"
+    of_chart = fabric_of(document, policy(), settings={"engine": "helm"}).accepted()
+    assert [each["kind"] for each in of_chart.spec["resources"]] == ["SriovNetworkNodePolicy"]

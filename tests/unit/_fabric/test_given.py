@@ -125,11 +125,6 @@ class TestDevicePlugins:
 
 
 class TestPlatforms:
-    def test_the_state_of_a_node_is_known_as_the_operators_own(self) -> None:
-        found = given("sriovnetwork.openshift.io/v1", "SriovNetworkNodeState", spec={}).wrong("")
-        assert found.problem == "is the SR-IOV operator's own record of a node"
-        assert "remove it" in found.hint
-
     @pytest.mark.parametrize(("kind", "path"), [("MaintenanceOperatorConfig", "kind"), ("NodeMaintenance", "")])
     def test_orders_to_the_maintenance_operator_are_refused_with_who_drains_here(self, kind: str, path: str) -> None:
         found = given("maintenance.nvidia.com/v1alpha1", kind, spec={}).wrong(path)

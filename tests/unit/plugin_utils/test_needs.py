@@ -383,6 +383,37 @@ def test_a_node_that_two_pools_select_is_told() -> None:
         assert any("SriovNetworkPoolConfig/p, SriovNetworkPoolConfig/q select a:" in text for text in found) is told
 
 
+PORT = {"pci": PCI, "name": "rail0", "vfs": 4, "mtu": 1500}
+STATE: dict[str, Any] = {"node": "a", "sync": "Succeeded", "error": "", "ports": [PORT]}
+
+
+@pytest.mark.parametrize(
+    ("state", "host", "words"),
+    [
+        ({}, {"makes": 4}, ""),
+        ({}, {"vfs": 2}, f"the plan leaves {PCI} (rail0) of a with 2 VFs, the operator's are 4; next"),
+        (
+            {"ports": [{**PORT, "mtu": 9000}]},
+            {"vfs": 4},
+            "(rail0) of a with MTU 1500, the operator's is 9000;",
+        ),
+        ({"ports": [{"pci": VF, "name": "x", "vfs": 0, "mtu": 0}]}, ETHER, f"leaves {VF} (x) of a with no such port;"),
+        ({"sync": "Failed", "error": "no memory"}, {"vfs": 4}, "the operator is not done there: Failed: no memory"),
+        ({"sync": "InProgress"}, {"vfs": 4}, "not done there: InProgress"),
+        ({"node": "node-7"}, {"vfs": 2, "node": "node-7"}, "with 2 VFs"),
+        ({"node": "other"}, {"vfs": 2}, ""),
+    ],
+)
+def test_the_operators_record_of_a_node_is_compared_with_the_plan(
+    state: dict[str, Any], host: dict[str, Any], words: str
+) -> None:
+    known = document("a", **host)
+    known["facts"]["labels"] = {**LABELS, "kubernetes.io/hostname": host.get("node", "a")}
+    spec = {**spec_of(hosts={"a": {}}), "node_states": [{**STATE, **state}]}
+    found = [text for text in held(spec, [known]).unmet if text.startswith("SriovNetworkNodeState")]
+    assert [words in text for text in found] == [True] * bool(words)
+
+
 def test_nothing_is_said_of_a_resource_while_a_host_was_not_read() -> None:
     parts = {**shared({"deviceIDs": ["1017"]}), "hosts": {"a": {}, "b": {}}}
     assert judge(parts, document("a")).unmet == []

@@ -332,6 +332,37 @@ def _implies(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]
     return is_possible and implied
 
 
+def read_node_state(resource: Resource) -> dict[str, Any]:
+    """Return what the operator wants of the ports of a node by its own record, and how far it is.
+
+    The operator wrote it, so what has another shape is passed over.
+    """
+    spec, status = (_mapping(resource.content.get(key)) for key in ("spec", "status"))
+    given = spec.get("interfaces")
+    ports = [
+        {
+            "pci": each["pciAddress"],
+            "name": str(each.get("name") or ""),
+            "vfs": _number(each.get("numVfs")),
+            "mtu": _number(each.get("mtu")),
+        }
+        for each in (given if isinstance(given, list) else [])
+        if isinstance(each, Mapping) and isinstance(each.get("pciAddress"), str)
+    ]
+    states = {key: str(status.get(field) or "") for key, field in (("sync", "syncStatus"), ("error", "lastSyncError"))}
+    hint = "it is compared with the plan of the node's host, which has its name; take it out once the operator is gone"
+    resource.place.at("kind").notice("is the SR-IOV operator's own record of a node: it asks for nothing", hint)
+    return {"node": resource.name, "ports": ports, **states}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
 def check_moved(
     policies: Iterable[FunctionPolicy],
     configs: Iterable[PoolConfig],

@@ -142,8 +142,11 @@ def build_spec(
         "rollouts": [] if release else policy.all_rollouts(whole.policies),
         "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
     }
+    if given.node_states:
+        spec["node_states"] = given.node_states
     if release is not None:
-        as_given = [dict(each.content) for each in given.resources if each.kind != ATTACHMENT_KIND]
+        theirs = [each for each in given.resources if each.kind != ATTACHMENT_KIND and not each.is_node_state]
+        as_given = [dict(each.content) for each in theirs]
         spec.update(chart=release, resources=as_given)
     return spec, together(dict.fromkeys(findings.notices))
 

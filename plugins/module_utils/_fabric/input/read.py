@@ -48,6 +48,7 @@ class Input:
     function_policies: list[FunctionPolicy] = field(default_factory=list)
     pool_configs: list[PoolConfig] = field(default_factory=list)
     operator_config: OperatorConfig | None = None
+    node_states: list[dict[str, Any]] = field(default_factory=list)
     networks: list[Network] = field(default_factory=list)
     pools: list[Pool] = field(default_factory=list)
     objects: list[Resource] = field(default_factory=list)
@@ -136,6 +137,8 @@ def _take(resource: Resource, given: Input, *, container: bool) -> None:
         given.pool_configs.append(functions.read_pool_config(resource))
     elif resource.kind == OPERATOR_CONFIG.name:
         given.operator_config = operator_config.read_operator_config(resource) or given.operator_config
+    elif resource.is_node_state:
+        given.node_states.append(functions.read_node_state(resource))
     elif resource.is_pool:
         given.pools.append(read_pool(resource))
     elif resource.kind in NETWORK_MODELS:

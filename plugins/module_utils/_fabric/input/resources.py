@@ -31,11 +31,12 @@ WHO_DRAINS = (
     "service at once"
 )
 REFUSED_KINDS = {
-    "SriovNetworkNodeState": ("is the SR-IOV operator's own record of a node", _RECORD),
     "NicDevice": ("is the NIC configuration operator's own record of a card", _RECORD),
     "NodeMaintenance": ("is an order to the maintenance operator, which is not deployed here", WHO_DRAINS),
 }
 """Kinds of the operators around the fabric that mean nothing here: why, and the next step of their user."""
+
+_NODE_STATE = "SriovNetworkNodeState"
 
 MAINTENANCE_CONFIG = "MaintenanceOperatorConfig"
 _CARDS_API = "configuration.net.nvidia.com/v1alpha1"
@@ -100,6 +101,11 @@ class Resource:
     def is_pool(self) -> bool:
         """Whether it is a pool of nv-ipam; other programs have kinds of these names too."""
         return self.kind in nv_ipam.POOL_KINDS and self.content.get("apiVersion") == nv_ipam.API_VERSION
+
+    @property
+    def is_node_state(self) -> bool:
+        """Whether it is the SR-IOV operator's own record of a node, which is compared with the plan of its host."""
+        return self.kind == _NODE_STATE and self.content.get("apiVersion") == SRIOV_API
 
     @property
     def spec(self) -> Any:
@@ -182,7 +188,7 @@ def _is_known(api_version: str, kind: str, place: Place) -> bool:
     if api_version != expected:
         place.at("apiVersion").violation(f"is {shown(api_version)}", f"a {kind} is of {expected}")
         return False
-    if group in _OPERATOR_GROUPS and kind not in MODELS and kind not in CONTROLLER_KINDS:
+    if group in _OPERATOR_GROUPS and kind not in (*MODELS, *CONTROLLER_KINDS, _NODE_STATE):
         hint = nearest(kind, [*MODELS, *CONTROLLER_KINDS, *REFUSED_KINDS]) or f"known: {', '.join(MODELS)}"
         place.at("kind").violation(f"is {shown(kind)}, which is not a kind of {group}", hint)
         return False
