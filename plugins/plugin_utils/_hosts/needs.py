@@ -290,7 +290,7 @@ def _lost(offer: Offer, before: Sequence[Offer], functions: Sequence[Function]) 
     if not nearest:
         first = [each.resource for each in before if any(each.has(function) for function in near)]
         if not _is_held_back(one):
-            return f"{named(first)} comes first and takes {count} that fit; next: give each VFs of its own (ens1f0#0-3)"
+            return f"what would fit ({count}) is taken before by {named(first)}; next: give each its VFs (ens1f0#0-3)"
         why = "has the IPv4 default route" if one.has_default_route else "has VFs, so it is not offered itself"
         return f"{one.netdev or one.address} {why}; next: select other ports, or their VFs"
     ports = {name for each in functions if not each.port for name in (each.netdev, each.address)}

@@ -324,7 +324,11 @@ LOST: list[tuple[list[Any], dict[str, Any], str]] = [
     ([{"drivers": ["ice"]}], {"vfs": 2}, "2 devices would fit but for drivers (15b3:101e, mlx5_core, ether)"),
     ([{"linkTypes": ["infiniband"]}], ETHER, "1 device would fit but for linkTypes (15b3:1021, mlx5_core, ether)"),
     ([{"pfNames": ["rail0"], "devices": ["1018"]}], {"vfs": 1}, "1 device would fit but for devices (15b3:101e,"),
-    ([{}, {"pfNames": ["rail0"]}], {"vfs": 2}, "nvidia.com/r0 comes first and takes 2 devices that fit; next: give"),
+    (
+        [{}, {"pfNames": ["rail0"]}],
+        {"vfs": 2},
+        "what would fit (2 devices) is taken before by nvidia.com/r0; next: give",
+    ),
     ([{"devices": ["1021"]}], {"vfs": 1}, "rail0 has VFs, so it is not offered itself; next: select other ports"),
     ([{"devices": ["1021"]}], {"routed": True}, "rail0 has the IPv4 default route"),
     ([{"devices": ["1018"]}], {"vfs": 1}, ""),
