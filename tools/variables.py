@@ -19,6 +19,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.doc_fragments.host_spec import ModuleDocFragment
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interface_keys import KEYS, OF_FUNCTIONS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import SECTIONS, TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX, Variable
 from tools.checkout import CHECKOUT
@@ -30,6 +31,9 @@ _WORDS = {"bool": "boolean", "int": "whole number", "float": "number", "str": "t
 _TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "path": "string", "dict": "object"}
 _QUESTIONS = {"int": "integer", "float": "float", "list": "textarea"}
 # Text that Ansible templates, and null, stand for a value of any type.
+# What an interface may have by range of its VFs.
+_OF_VFS = [key for key, each in KEYS.items() if each.part == OF_FUNCTIONS]
+_RANGE = "^[0-9]+(-[0-9]+)?$"
 _ANY = [{"type": "string", "pattern": r"\{\{|\{%"}, {"type": "null"}]
 # A part of a role in its argument specifications, with what stands before and in its options.
 _PART = re.compile(r"^  (\w+):\n((?:    (?!options:).*\n)*)    options:.*\n(?:      .*\n|\n)*", re.MULTILINE)
@@ -128,7 +132,7 @@ def _typed(option: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "list":
         return {"type": "array", "items": _member({**option, "type": option.get("elements", "raw"), "choices": []})}
     if kind == "dict" and option.get("suboptions"):
-        members = {name: _documented(inner) for name, inner in option["suboptions"].items()}
+        members = {name: _documented(inner, by_range=name in _OF_VFS) for name, inner in option["suboptions"].items()}
         return {"type": "object", "properties": members, "additionalProperties": False}
     return {"type": _TYPES[kind]} if kind in _TYPES else {}
 
@@ -138,9 +142,12 @@ def _member(option: Mapping[str, Any]) -> dict[str, Any]:
     return {"anyOf": [typed, *_ANY]} if typed else {}
 
 
-def _documented(option: Mapping[str, Any]) -> dict[str, Any]:
-    told = option.get("description", "")
-    return {"description": _plain([told] if isinstance(told, str) else told), **_member(option)}
+def _documented(option: Mapping[str, Any], *, by_range: bool) -> dict[str, Any]:
+    told, member = option.get("description", ""), _member(option)
+    if by_range and member:
+        ranges = {"type": "object", "patternProperties": {_RANGE: member}, "additionalProperties": False}
+        member = {"anyOf": [ranges, *member["anyOf"]]}
+    return {"description": _plain([told] if isinstance(told, str) else told), **member}
 
 
 def survey() -> dict[str, Any]:

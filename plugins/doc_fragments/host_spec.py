@@ -56,11 +56,12 @@ options:
             type: int
           vf_mtu:
             description: >-
-              MTU in bytes of the interfaces of its VFs, at most O(desired.interfaces[].mtu).
+              MTU in bytes of the interfaces of its VFs, at most O(desired.interfaces[].mtu). Like the other values of
+              VFs it is one for all of them, or a mapping of their numbers and ranges (C(4), C(0-3)) to values.
             type: int
           vf_settings:
             description: >-
-              Settings of every VF of an Ethernet port. Those that are not given stay unchanged.
+              Settings of every VF of an Ethernet port, or by range. Those that are not given stay unchanged.
             type: dict
             suboptions:
               mac:
@@ -86,12 +87,12 @@ options:
                 choices: [auto, enable, disable]
           vf_driver:
             description: >-
-              Driver of the VFs, the kernel's own or V(vfio-pci) for virtual machines and DPDK.
+              Driver of the VFs, or by range, the kernel's own or V(vfio-pci) for virtual machines and DPDK.
             type: str
             choices: [netdevice, vfio-pci]
           vf_guids:
             description: >-
-              GUIDs of the VFs of an InfiniBand port. V(deterministic), a list with one GUID per
+              GUIDs of the VFs of an InfiniBand port, or by range. V(deterministic), a list with one GUID per
               function, or a mapping with C(first) and C(last).
             type: raw
           eswitch_mode:

@@ -11,18 +11,18 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_policies import FUNCTION_IDS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import POOL_CONFIG
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VFIO
 
 from .interface_names import names_of
 
 Document = Mapping[str, Any]
 
 _IPV4_DEFAULT = ("default route", "ipv4")
-_VFIO = "vfio-pci"
 
 
 def functions_of(document: Document) -> Iterator[Function]:
     """Yield the functions of a host, with the names that its plan gives them, and the VFs that it makes."""
-    facts, made, drivers = document["facts"], _made(document), _drivers(document)
+    facts, planned = document["facts"], _planned(document)
     _names, moved = names_of(document)
     nics = {nic["address"]: nic for nic in facts["nics"]}
     routed = {
@@ -34,9 +34,9 @@ def functions_of(document: Document) -> Iterator[Function]:
         port = nics.get(nic["pf"])
         siblings = _vfs(port)
         number = siblings.index(address) if address in siblings else -1
-        if port is not None and number >= made.get(port["address"], number + 1):
+        if port is not None and number >= planned.get(port["address"], number + 1):
             continue
-        count = made.get(address, (nic["sriov"] or {}).get("enabled") or 0)
+        count = planned.get(address, (nic["sriov"] or {}).get("enabled") or 0)
         own = Function(
             address=address,
             vendor=str(nic["vendor"]),
@@ -50,16 +50,17 @@ def functions_of(document: Document) -> Iterator[Function]:
             has_default_route=address in routed,
             has_vfs=bool(count),
         )
-        yield own
+        yield own if port is None else _bound(own, planned, port)
         for number in range(len(_vfs(nic)), count):
-            yield _to_come(own, number, str((nic["sriov"] or {}).get("vf_device") or ""), drivers.get(address, ""))
+            vf = _to_come(own, number, str((nic["sriov"] or {}).get("vf_device") or ""))
+            yield _bound(vf, planned, nic)
 
 
 def unknown_models(document: Document) -> list[str]:
     """Return the models of ports that get VFs by policies, and from the SR-IOV operator none: its table lacks them."""
     entries = (document.get("desired") or {}).get("interfaces") or []
     own = {entry.get(key) for entry in entries if entry.get("vfs") is not None for key in ("pci", "name")}
-    made = _made(document)
+    made = _planned(document)
     found = [
         f"{nic['vendor']}:{nic['device']}"
         for nic in document["facts"]["nics"]
@@ -77,14 +78,21 @@ def pools_of(document: Document) -> list[str]:
     return [source for source in sources if source.startswith(f"{POOL_CONFIG.name}/")]
 
 
-def _to_come(port: Function, number: int, device: str, driver: str) -> Function:
+def _bound(vf: Function, planned: Mapping[str, Any], port: Mapping[str, Any]) -> Function:
+    """Return a VF as it is with the driver that the plan binds it to: vfio-pci, or that of its port."""
+    wanted = planned.get(f"{port['address']}:driver", {}).get(str(vf.number))
+    if wanted is None:
+        return vf
+    is_away = wanted == VFIO
+    return vf._replace(driver=VFIO if is_away else str(port["driver"]), is_rdma=bool(port["rdma"]) and not is_away)
+
+
+def _to_come(port: Function, number: int, device: str) -> Function:
     """Return a VF that the plan makes: it is called after its port, by kernel and udev."""
     return port._replace(
         address=f"{port.address}#{number}",
         device=device or port.device,
-        driver=driver if driver == _VFIO else port.driver,
         netdev=f"{port.netdev}v{number}",
-        is_rdma=port.is_rdma and driver != _VFIO,
         port=(port.netdev, port.address),
         number=number,
         has_default_route=False,
@@ -92,18 +100,10 @@ def _to_come(port: Function, number: int, device: str, driver: str) -> Function:
     )
 
 
-def _made(document: Document) -> dict[str, int]:
-    """Return the number of functions that the plan of a host gives its ports, by their address."""
+def _planned(document: Document) -> dict[str, Any]:
+    """Return what the plan of a host makes of VFs, by the keys of its steps: their number is that of their port."""
     own = [step for step in document["plan"]["steps"] if step["concern"] == "vfs" and step["status"] == "planned"]
-    # Other steps of the concern are about settings of the functions.
-    return {str(step["id"]).partition(":")[2]: step["to"] for step in own if isinstance(step["to"], int)}
-
-
-def _drivers(document: Document) -> dict[str, str]:
-    """Return the drivers of VFs to come, by the address of their port: the boot unit, which makes them, has them."""
-    steps = [step for step in document["plan"]["steps"] if step["concern"] == "boot" and isinstance(step["to"], list)]
-    entries = [entry for step in steps for entry in step["to"] if isinstance(entry, dict)]
-    return {str(entry["pci"]): str(entry.get("vf_driver") or "") for entry in entries if entry.get("pci")}
+    return {str(step["id"]).partition(":")[2]: step["to"] for step in own}
 
 
 def labels_of(document: Document) -> dict[str, str]:

@@ -297,11 +297,12 @@ def _with_mtu(state: Facts, step: Any) -> Facts:
     if address.endswith(":vfs"):
         address = address[: -len(":vfs")]
         physical = next(entry for entry in state["nics"] if entry["address"] == address)
-        targets = [entry for function in physical["sriov"]["vfs"] for entry in _netdevs_of(state, function)]
+        targets = {physical["sriov"]["vfs"][int(number)]: mtu for number, mtu in step["to"].items()}
     else:
-        targets = _netdevs_of(state, address)
-    for entry in targets:
-        entry["mtu"] = step["to"]
+        targets = {address: step["to"]}
+    for target, mtu in targets.items():
+        for entry in _netdevs_of(state, target):
+            entry["mtu"] = mtu
     return state
 
 

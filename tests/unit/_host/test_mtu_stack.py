@@ -90,7 +90,10 @@ class TestPorts:
         steps = mtu_steps(
             self.bonded(9000, 9000), interface(current_name="bond0", mtu=1500), interface(pci=RAIL, vfs=2)
         )
-        assert [(step["id"], step["to"]) for step in steps] == [(f"mtu:{RAIL}:vfs", 1500), ("mtu:bond0", 1500)]
+        assert [(step["id"], step["to"]) for step in steps] == [
+            (f"mtu:{RAIL}:vfs", {"0": 1500, "1": 1500}),
+            ("mtu:bond0", 1500),
+        ]
 
     @pytest.mark.parametrize("of_port", [{}, {"mtu": 9000}])
     def test_functions_are_raised_after_the_bond_of_their_port(self, of_port: dict[str, int]) -> None:

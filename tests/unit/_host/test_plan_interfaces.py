@@ -330,7 +330,7 @@ class TestMtu:
         state = with_functions(two_ports(), PF, 2, mtu=9000)
         state["netdevs"][0]["mtu"] = 9000
         first, second = plan_steps("mtu", state, interface(pci=PF, mtu=1500))
-        assert (first["id"], first["to"]) == (f"mtu:{PF}:vfs", 1500)
+        assert (first["id"], first["to"]) == (f"mtu:{PF}:vfs", {"0": 1500, "1": 1500})
         assert second["id"] == f"mtu:{PF}"
 
     def test_a_function_selected_itself_keeps_the_order(self) -> None:
@@ -364,7 +364,7 @@ class TestMtu:
     def test_functions_the_plan_creates_get_their_mtu(self) -> None:
         steps = plan_steps("mtu", two_ports(), interface(pci=PF, mtu=9000, vf_mtu=9000, vfs=4))
         assert [step["id"] for step in steps] == [f"mtu:{PF}", f"mtu:{PF}:vfs"]
-        assert "4 new VFs" in steps[1]["action"]
+        assert "new VFs 0 to 3 to 9000" in steps[1]["action"]
 
     def test_new_functions_start_with_the_mtu_of_their_kind_of_link(self) -> None:
         infiniband = facts([nic(PF, "ibp24s0", link_layer="InfiniBand")], [ipoib("ibp24s0", PF)])
@@ -374,7 +374,7 @@ class TestMtu:
 
     def test_new_functions_of_a_lowered_port_follow_it_in_the_same_run(self) -> None:
         functions = plan_steps("mtu", two_ports(), interface(pci=PF, mtu=1280, vfs=2))[1]
-        assert (functions["id"], functions["to"]) == (f"mtu:{PF}:vfs", 1280)
+        assert (functions["id"], functions["to"]) == (f"mtu:{PF}:vfs", {"0": 1280, "1": 1280})
 
     def test_functions_that_need_consent_are_not_counted_on(self) -> None:
         state = with_functions(two_ports(), PF, 2)

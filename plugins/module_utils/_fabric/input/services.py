@@ -111,9 +111,12 @@ def _name_doubled(deployed: Deployed, manager: Mapping[str, Any]) -> None:
 def _spans(desired: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
     """Yield first and last of the GUIDs that functions of a host are given; deterministic ones are its ports'."""
     for entry in desired.get("interfaces") or ():
-        guids = entry.get("vf_guids")
-        pairs = [(guids["first"], guids["last"])] if isinstance(guids, Mapping) else []
-        pairs += [(guid, guid) for guid in guids] if isinstance(guids, list) else []
+        given = entry.get("vf_guids")
+        ranged = isinstance(given, Mapping) and "first" not in given
+        pairs = []
+        for guids in given.values() if ranged else [given]:
+            pairs += [(guids["first"], guids["last"])] if isinstance(guids, Mapping) else []
+            pairs += [(guid, guid) for guid in guids] if isinstance(guids, list) else []
         for texts in pairs:
             first, last = (ib_kubernetes.guid_number(text) for text in texts)
             if first is not None and last is not None:

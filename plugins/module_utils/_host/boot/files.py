@@ -11,7 +11,7 @@ brings such ports up itself and sets rates last.
 from __future__ import annotations
 
 import posixpath
-from typing import Final, Iterable, Sequence
+from typing import Any, Final, Iterable, Sequence
 
 from ..concerns.pcie.registers import lasting
 from ..engine.context import Context
@@ -32,7 +32,7 @@ from ..machine.host_files import (
     marked,
 )
 from ..machine.program import program_path
-from ..spec.functions import VfSettings
+from ..spec.functions import spans, values_of
 from ..spec.host import CONSENTS, HostSpec
 from ..spec.interface_keys import KEPT, ONE_WAIT
 from ..spec.interfaces import InterfaceSpec
@@ -173,8 +173,7 @@ def guards_next_boot(context: Context) -> bool:
 
 def has_rates(entry: BootEntry | InterfaceSpec) -> bool:
     """Return whether an entry limits the rate of VFs."""
-    settings = entry.get("vf_settings")
-    return settings is not None and settings.get(_RATE) is not None
+    return any(settings and settings.get(_RATE) is not None for settings in values_of(entry.get("vf_settings")))
 
 
 def before_links(desired: HostSpec) -> HostSpec:
@@ -195,8 +194,10 @@ def texts_of_managers(kept: Sequence[Persistence], routed: Sequence[KeptRoutes] 
 
 
 def _without(entry: InterfaceSpec) -> InterfaceSpec:
-    settings = entry["vf_settings"]
-    without = None if settings is None else VfSettings(**{**settings, _RATE: None})
+    given = spans(entry["vf_settings"])
+    without: dict[str, Any] = {
+        f"{first}-{last}": settings and {**settings, _RATE: None} for first, last, settings in given
+    }
     return {**entry, "vf_settings": without, "state": entry["state"] or "up"}
 
 

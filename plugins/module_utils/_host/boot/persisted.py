@@ -22,6 +22,7 @@ from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
 from ..machine.host_files import BOOT_SPEC_FILE, NETPLAN_FILE
 from ..spec.cards import Cards
+from ..spec.functions import values_of
 from ..spec.interface_keys import KEPT, MANAGER_OR_UNIT, OF_MANAGERS, UNIT
 from ..spec.persisted import MAKER, BootEntry, boot_entries_in, cards_in, device_of, only
 from .persistence import BOOT_UNIT, boot_name, is_refused, persistence
@@ -160,7 +161,7 @@ def _carried_for_functions(context: Context, interface: Interface, entry: BootEn
         and other.nic["pf"] == interface.nic["address"]
         and not is_refused(context, f"mtu:{other.key}")
     ]
-    needed = max(mtu or 0 for mtu in (entry.get("vf_mtu"), *own))
+    needed = max(mtu or 0 for mtu in (*values_of(entry.get("vf_mtu")), *own, 0))
     carried = stack.final(interface.netdev["name"])
     return carried if 0 < needed <= carried else 0
 

@@ -126,6 +126,15 @@ def make_step(
     }
 
 
+def numbered(numbers: Sequence[int]) -> str:
+    """Return ``VF 3``, ``VFs 0 to 7`` or ``VFs 0, 2``."""
+    if len(numbers) == 1:
+        return f"VF {numbers[0]}"
+    if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"VFs {numbers[0]} to {numbers[-1]}"
+    return f"VFs {', '.join(map(str, numbers))}"
+
+
 def refused(step: Step, detail: str) -> Step:
     """Return a planned step as a refused one; ``detail`` replaces its own."""
     return {**step, "status": REFUSED, "undo": "nothing is changed", "detail": detail}

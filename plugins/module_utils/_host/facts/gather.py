@@ -9,6 +9,7 @@ from typing import Iterable, NamedTuple, Sequence
 
 from ..machine.access import Host
 from ..machine.probe import Probe
+from ..spec.functions import values_of
 from ..spec.host import HostSpec, check_spec
 from .boot import read_boot_state
 from .devices import MELLANOX, VFIO_DRIVERS, PciId, nic_family
@@ -200,7 +201,7 @@ def _read_for_spec(
 
 def _may_load(desired: HostSpec, kernel_modules: Iterable[str], facts: Facts) -> bool:
     """Return whether the run may load modules: some are not loaded, or modinfo reports none of the driver's."""
-    of_functions = [entry["vf_driver"] for entry in desired["interfaces"]]
+    of_functions = [driver for entry in desired["interfaces"] for driver in values_of(entry["vf_driver"])]
     names = [*kernel_modules, *(name for name in of_functions if name in VFIO_DRIVERS)]
     driver, peer_memory = facts.get("driver"), facts.get("peer_memory")
     is_unknown = (driver is not None and driver["on_disk"] is None) or (

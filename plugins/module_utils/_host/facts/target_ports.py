@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Iterable, Sequence
 
 from ..machine.probe import Probe
+from ..spec.functions import NETDEVICE, per_vf
 from ..spec.host import HostSpec
 from .eswitch import present_mode, read_eswitches
 from .firmware import read_firmware
@@ -20,7 +21,7 @@ from .routing import read_routing
 from .shapes import Facts, Nic
 from .spectrum_x import read_roce_registers
 from .users import USER_SPACE_DRIVERS, has_driver, read_users
-from .vf_settings import device_guid, differences, has_guid, port_guid, read_guids, settings_asked, wanted_guid
+from .vf_settings import device_guid, differences, guids_asked, has_guid, port_guid, read_guids, settings_asked
 
 
 def read_target_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:
@@ -78,25 +79,19 @@ def _affected_functions(actual: HostState, interface: Interface) -> list[Nic]:
     if nic is None or not enabled:
         return []
     functions = actual.vfs_of(nic)
-    mode, driver = interface.wanted["eswitch_mode"], interface.wanted["vf_driver"]
+    mode, count = interface.wanted["eswitch_mode"], len(functions)
     if interface.wanted["vfs"] not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
         return functions
-    changes = differences(settings_asked(interface, len(functions)), settings_of(nic))
-    own = port_guid(actual, nic, interface.netdev)
+    drivers = per_vf(interface.wanted["vf_driver"], count, NETDEVICE)
+    changes = differences(settings_asked(interface, count), settings_of(nic))
+    guids = guids_asked(interface, count, port_guid(actual, nic, interface.netdev))
+    read = actual.facts["guids"].get(interface.key)
+    known = dict(enumerate(read["functions"] if read is not None else ()))
     return [
         function
-        for number, function in enumerate(functions)
+        for number, (function, driver) in enumerate(zip(functions, drivers))
         if "mac" in changes.get(number, {})
         or (number in changes and function["driver"] in USER_SPACE_DRIVERS)
         or (driver is not None and not has_driver(function["driver"], driver))
-        or _has_another_guid(actual, interface, function, number, own)
+        or (number in guids and not has_guid(known.get(number), device_guid(actual, function), guids[number]))
     ]
-
-
-def _has_another_guid(actual: HostState, interface: Interface, function: Nic, number: int, own: str | None) -> bool:
-    guids = interface.wanted["vf_guids"]
-    if not guids:
-        return False
-    read = actual.facts["guids"].get(interface.key)
-    now = read["functions"][number] if read is not None and number < len(read["functions"]) else None
-    return not has_guid(now, device_guid(actual, function), wanted_guid(guids, number, own))

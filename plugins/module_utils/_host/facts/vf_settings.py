@@ -10,11 +10,11 @@ from the files of the vendor's mlx5_ib (``device/sriov/N/node`` and ``port`` of 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Final, Mapping, Sequence, Union
+from typing import Any, Dict, Mapping, Sequence, Union
 
 from ..machine.access import Host
 from ..machine.probe import INFINIBAND, Probe, text_at
-from ..spec.functions import DETERMINISTIC, VF_KEYS, VfGuids, VfSettings, canonical, guid_number, guid_text
+from ..spec.functions import DETERMINISTIC, VF_KEYS, VfGuids, canonical, guid_number, guid_text, per_vf, spans
 from .functions import show_command, shown_port
 from .host_state import HostState, Interface
 from .netdev import permanent_mac
@@ -24,8 +24,6 @@ from .shapes import FunctionGuids, Guids, Netdev, Nic
 Settings = Dict[str, Union[str, int]]
 # By the number of the function.
 Changes = Dict[int, Settings]
-# In a removal, the key of an entry with the original settings of its functions, by number.
-BEFORE: Final = "vf_settings_before"
 # IEEE 802 and EUI-64: in the first octet, bit 0 marks group addresses, bit 1 locally administered ones.
 _GROUP, _LOCAL = 0x01, 0x02
 # The names of the files, and the option of ip-link(8) for each word in them.
@@ -51,10 +49,15 @@ def deterministic_mac(port_mac: str, number: int) -> str:
 
 def settings_asked(interface: Interface, count: int) -> list[Settings]:
     """Return the settings in the spec for each of ``count`` functions; in a removal, their original settings."""
-    before = interface.wanted.get(BEFORE)
-    if before is not None:
-        return _former(before, count)
-    return _wanted(interface.wanted["vf_settings"], mac_of_port(interface), count)
+    found: list[Settings] = [{} for _number in range(count)]
+    port = mac_of_port(interface)
+    for first, last, given in spans(interface.wanted["vf_settings"]):
+        macs = per_vf(given.get("mac"), count) if given is not None else []
+        for number, mac in enumerate(macs[first : last + 1], first):
+            derived = deterministic_mac(port, number) if port and mac == DETERMINISTIC else None
+            own: Mapping[str, Any] = {**(given or {}), "mac": derived if mac == DETERMINISTIC else mac}
+            found[number] = {key: own[key] for key in VF_KEYS if own.get(key) is not None}
+    return found
 
 
 def mac_of_port(interface: Interface) -> str | None:
@@ -127,14 +130,23 @@ def port_guid(actual: HostState, nic: Nic, port: Netdev | None) -> str | None:
     return guid_text(number) if number else None
 
 
-def wanted_guid(guids: VfGuids, number: int, port: str | None) -> str | None:
-    """Return the GUID in the spec for a function; None if the list or range is too short, or the port's is unknown."""
+def guids_asked(interface: Interface, count: int, port: str | None) -> dict[int, str | None]:
+    """Return the GUID in the spec for each of ``count`` functions that is to have one.
+
+    None if the list or range is too short, or the GUID of the ``port`` is unknown. Lists and ranges of GUIDs begin with
+    the first function that they are for.
+    """
+    ends = [(first, min(last + 1, count), guids) for first, last, guids in spans(interface.wanted["vf_guids"])]
+    return {n: _guid(guids, n, n - first, port) for first, end, guids in ends if guids for n in range(first, end)}
+
+
+def _guid(guids: VfGuids, number: int, index: int, port: str | None) -> str | None:
     if guids == DETERMINISTIC:
         return deterministic_guid(port, number) if port else None
     if isinstance(guids, dict):
-        guid = (guid_number(guids["first"]) or 0) + number
+        guid = (guid_number(guids["first"]) or 0) + index
         return guid_text(guid) if guid <= (guid_number(guids["last"]) or 0) else None
-    return guids[number] if isinstance(guids, list) and number < len(guids) else None
+    return guids[index] if isinstance(guids, list) and index < len(guids) else None
 
 
 def device_guid(actual: HostState, function: Nic) -> str | None:
@@ -153,33 +165,6 @@ def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> 
         return False
     guids = {None} if now is None else {now["node_guid"], now["port_guid"]}
     return guids == {guid} or (guids == {None} and taken == guid)
-
-
-def _wanted(given: VfSettings | None, mac: str | None, count: int) -> list[Settings]:
-    if given is None:
-        return [{} for _number in range(count)]
-    common = {key: given[key] for key in ("vlan", "trust", "spoofchk", "max_tx_rate", "link_state")}
-    functions = []
-    for number in range(count):
-        own = {"mac": _mac(given["mac"], mac, number) or None, **common}
-        functions.append({key: value for key, value in own.items() if value is not None})
-    return functions
-
-
-def _former(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
-    """Return the original settings of each function from ``before``, without those that its driver did not report."""
-    settings_before = [before.get(str(number)) for number in range(count)]
-    reported = [
-        {key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {}
-        for settings in settings_before
-    ]
-    return [{key: value for key, value in settings.items() if value is not None} for settings in reported]
-
-
-def _mac(wanted: str | dict[str, str] | None, mac: str | None, number: int) -> str | None:
-    if wanted == DETERMINISTIC:
-        return deterministic_mac(mac, number) if mac else None
-    return wanted.get(str(number)) if isinstance(wanted, dict) else None
 
 
 def _directory(device: str) -> str:

@@ -3,20 +3,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Check the VFs of a port in the spec: settings, drivers, e-switch and InfiniBand GUIDs.
 
-GUIDs are stored as eight lower-case octets, as ``ip`` prints them; sysfs writes the same number in four groups.
+A value is that of all VFs of the port, or a mapping of their numbers (``4``) and ranges (``0-3``) to values. GUIDs are
+stored as eight lower-case octets, as ``ip`` prints them; sysfs writes the same number in four groups.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Final, List, Mapping, Sequence, TypedDict, TypeVar, Union, cast
+from typing import Any, Callable, Dict, Final, List, Mapping, Optional, Sequence, TypedDict, TypeVar, Union, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
 from . import syntax
 from .place import (
     Place,
+    Reader,
     Readers,
+    V,
     flag,
     kind_of,
     known_keys,
@@ -59,14 +62,19 @@ _LARGEST = 2 ** (8 * _OCTETS) - 1
 _FORMS = re.compile(r"(?:[0-9a-f]{2}:){7}[0-9a-f]{2}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4}|0x[0-9a-f]{16}")
 # ``deterministic``, one GUID for each function, or the first and the last of a range.
 VfGuids = Union[str, List[str], Dict[str, str]]
+# One value for all VFs of a port, or values by range.
+ByRange = Union[V, Dict[str, V]]
+# The numbers of the VFs that a value is for, None if their number is not given.
+Numbers = Optional[range]
+_RANGE = re.compile(r"(0|[1-9][0-9]{0,4})(?:-(0|[1-9][0-9]{0,4}))?")
 Owner = TypeVar("Owner")
 _HINT = "a fabric needs each GUID once: give every host its own range in host_vars, or deterministic"
 
 
 class VfSettings(TypedDict):
-    """Settings of a port's VFs; ``max_tx_rate`` is in Mb/s, keys of ``mac`` are numbers of functions."""
+    """Settings of a port's VFs; ``max_tx_rate`` is in Mb/s."""
 
-    mac: str | dict[str, str] | None
+    mac: ByRange[str | None]
     vlan: int | None
     trust: bool | None
     spoofchk: bool | None
@@ -98,52 +106,83 @@ class FunctionRequest(TypedDict):
     eswitch_mode: str | None
 
 
-def vf_settings(place: Place, value: object, count: int | None) -> VfSettings | None:
-    """Return the settings, ``None`` for each that is not set; ``count`` is the number of functions.
+def by_range(numbers: Numbers, read: Callable[[Place, object, Numbers], V]) -> Reader[ByRange[V]]:
+    """Return a reader of the value of all VFs, or of one for each range."""
 
-    ``mac`` is ``deterministic`` or a mapping of function numbers (as text) to addresses.
-    """
+    def reader(place: Place, value: object) -> ByRange[V]:
+        if value is not None and numbers is not None and not numbers:
+            place.notice("has no effect: vfs is 0", "leave it out")
+        if not isinstance(value, Mapping) or not any(_RANGE.match(str(key)) for key in value):
+            return read(place, value, numbers)
+        found: dict[str, V] = {}
+        taken: set[int] = set()
+        for key, item in value.items():
+            here, some = place.at(str(key)), _range_of(place, key, numbers)
+            if taken.intersection(some):
+                here.violation("has VFs that are given twice", "each VF has one value")
+            taken.update(some)
+            if some:
+                found[str(key)] = read(here, item, some)
+        return found
+
+    return reader
+
+
+def spans(value: object) -> list[tuple[int, int, Any]]:
+    """Return a value as the values of ranges, each with its first and last VF."""
+    if not isinstance(value, dict) or not all(map(_RANGE.fullmatch, value)):
+        return [(0, syntax.MAX_VFS, value)]
+    ends = [(key.partition("-"), one) for key, one in value.items()]
+    return [(int(first), int(last or first), one) for (first, _dash, last), one in ends]
+
+
+def values_of(value: object) -> list[Any]:
+    """Return the values of all ranges."""
+    return [one for _first, _last, one in spans(value)]
+
+
+def per_vf(value: object, count: int, other: object = None) -> list[Any]:
+    """Return the value of each of ``count`` VFs, ``other`` for those in no range."""
+    known = spans(value)
+    return [next((one for first, last, one in known if first <= n <= last), other) for n in range(count)]
+
+
+def vf_settings(place: Place, value: object, numbers: Numbers, mode: object) -> VfSettings | None:
+    """Return the settings, ``None`` for each that is not set; ``mode`` is that of the e-switch."""
     readers: Readers = {
-        "mac": lambda here, mac: _mac(here, mac, count),
+        "mac": by_range(numbers, _mac),
         "vlan": optional_number(syntax.vlan_problem),
         "trust": switch_of,
         "spoofchk": switch_of,
         "max_tx_rate": optional_number(_RATE),
         "link_state": one_of(LINK_STATES, None),
     }
-    settings = record_in(place, value, readers)
-    if settings is not None and count == 0:
-        place.notice("has no effect: vfs is 0", "leave it out")
-    return cast("VfSettings | None", settings)
+    settings = record_in(place, value, readers) or {}
+    for key in _OF_LEGACY_MODE if mode == "switchdev" else ():
+        if settings.get(key) is not None:
+            place.at(key).violation(
+                "is not taken in switchdev mode", "leave it out: representors and their rules (tc, OVS) do this there"
+            )
+    return cast("VfSettings | None", settings or None)
 
 
-def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]) -> None:
+def no_shared_addresses(places: list[Place], wanted: Sequence[ByRange[VfSettings | None]]) -> None:
     """Note addresses that two VFs of the host would have."""
     seen: dict[str, str] = {}
-    for place, settings in zip(places, wanted):
-        macs = settings["mac"] if settings is not None else None
-        for number, mac in macs.items() if isinstance(macs, dict) else ():
-            here = place.at("vf_settings").at("mac").at(number)
-            first = seen.setdefault(mac, here.path)
+    for place, given in zip(places, wanted):
+        for number, _last, mac in [span for one in values_of(given) if one is not None for span in spans(one["mac"])]:
+            here = place.at("vf_settings").at("mac").at(str(number))
+            first = here.path if mac in (None, DETERMINISTIC) else seen.setdefault(mac, here.path)
             if first != here.path:
                 here.violation(f"{shown(mac)} is given by {first} already", "each VF needs its own address")
 
 
-def check_settings(place: Place, settings: VfSettings | None, mode: str | None) -> None:
-    """Note settings of functions that an e-switch does not accept in switchdev mode."""
-    if settings is None or mode != "switchdev":
-        return
-    for key in _OF_LEGACY_MODE:
-        if settings[key] is not None:
-            place.at(key).violation(
-                "is not taken in switchdev mode", "leave it out: representors and their rules (tc, OVS) do this there"
-            )
-
-
-def check_driver(place: Place, driver: str | None, mtu: int | None) -> None:
+def check_driver(place: Place, drivers: ByRange[str | None], mtus: ByRange[int | None]) -> None:
     """Note an MTU of functions that have no interface on this host, and so no MTU."""
-    if driver == VFIO and mtu is not None:
-        place.violation("has no effect with vf_driver vfio-pci: such VFs have no interface here", "leave it out")
+    away = [(first, last) for first, last, driver in spans(drivers) if driver == VFIO]
+    for start, end, mtu in spans(mtus):
+        if mtu is not None and any(first <= start and end <= last for first, last in away):
+            place.violation("has no effect with vf_driver vfio-pci: such VFs have no interface here", "leave it out")
 
 
 def function_request(place: Place, value: object) -> FunctionRequest | None:
@@ -174,8 +213,8 @@ def canonical(text: str) -> str | None:
     return None if number is None else guid_text(number)
 
 
-def vf_guids(place: Place, value: object, count: int | None) -> VfGuids | None:
-    """Return the GUIDs, None if not set; ``count`` is the number of functions."""
+def vf_guids(place: Place, value: object, numbers: Numbers) -> VfGuids | None:
+    """Return the GUIDs, None if not set."""
     if value is None:
         return None
     if value == DETERMINISTIC:
@@ -190,9 +229,9 @@ def vf_guids(place: Place, value: object, count: int | None) -> VfGuids | None:
             "is needed"
         )
         return None
-    if guids is not None and count is not None and size_of(guids) < count:
+    if guids is not None and numbers is not None and size_of(guids) < len(numbers):
         place.violation(
-            f"holds {size_of(guids)} GUIDs for {count} VFs", "add GUIDs, make the range longer or lower vfs"
+            f"holds {size_of(guids)} GUIDs for {len(numbers)} VFs", "add GUIDs, make the range longer or lower vfs"
         )
     return guids
 
@@ -204,17 +243,18 @@ def size_of(guids: VfGuids) -> int:
     return len(guids)
 
 
-def spans_of(guids: VfGuids | None) -> list[tuple[int, int]]:
+def guid_spans(given: ByRange[VfGuids | None]) -> list[tuple[int, int]]:
     """Return the GUIDs as ranges of numbers; deterministic ones are unique and have none."""
-    if isinstance(guids, dict):
-        return [(guid_number(guids["first"]) or 0, guid_number(guids["last"]) or 0)]
-    numbers = [guid_number(guid) or 0 for guid in guids] if isinstance(guids, list) else []
-    return [(number, number) for number in numbers]
+    ends: list[tuple[str, str]] = []
+    for guids in values_of(given):
+        ends += [(guids["first"], guids["last"])] if isinstance(guids, dict) else []
+        ends += [(guid, guid) for guid in guids] if isinstance(guids, list) else []
+    return [(guid_number(first) or 0, guid_number(last) or 0) for first, last in ends]
 
 
-def no_shared_guids(places: list[Place], wanted: Sequence[VfGuids | None]) -> None:
+def no_shared_guids(places: list[Place], wanted: Sequence[ByRange[VfGuids | None]]) -> None:
     """Note GUIDs that functions of two ports of the host would have."""
-    owned = [(span, index) for index, guids in enumerate(wanted) for span in spans_of(guids)]
+    owned = [(span, index) for index, guids in enumerate(wanted) for span in guid_spans(guids)]
     for first, later, guid in doubled(owned):
         places[later].at("vf_guids").violation(
             f"gives {guid_text(guid)}, which {places[first].path} gives already", "each VF needs its own GUID"
@@ -247,7 +287,7 @@ def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Vio
         (span, (host, index))
         for host, spec in desired.items()
         for index, entry in enumerate(spec.get("interfaces") or ())
-        for span in spans_of(entry.get("vf_guids"))
+        for span in guid_spans(entry.get("vf_guids"))
     ]
     found: dict[str, list[Violation]] = {}
     for (first, _first_index), (later, index), guid in doubled(owned):
@@ -259,40 +299,27 @@ def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Vio
     return found
 
 
-def _mac(place: Place, value: object, count: int | None) -> str | dict[str, str] | None:
+def _mac(place: Place, value: object, numbers: Numbers) -> str | None:
     if value is None or value == DETERMINISTIC:
         return None if value is None else DETERMINISTIC
-    if not isinstance(value, Mapping):
-        place.violation(
-            f"is {kind_of(value)} ({shown(value)}), {DETERMINISTIC} or a mapping of VF numbers to addresses is needed"
-        )
+    if numbers is None or len(numbers) != 1:
+        what = f"{DETERMINISTIC} or a mapping of numbers of VFs to addresses is needed"
+        place.violation(f"is {kind_of(value)} ({shown(value)}), {what}")
         return None
-    macs: dict[str, str] = {}
-    for key, item in value.items():
-        number = _function_number(place, key, count)
-        if number is None:
-            continue
-        here = place.at(number)
-        mac = text_of(here, item, "a MAC address", syntax.unicast_address_problem, lower=True)
-        if mac is not None:
-            if number in macs:
-                here.violation("is given twice, as a number and as text")
-            macs[number] = mac
-    return macs
+    return text_of(place, value, "a MAC address", syntax.unicast_address_problem, lower=True)
 
 
-def _function_number(place: Place, key: object, count: int | None) -> str | None:
-    """Return the function's number as text: JSON has no other keys."""
-    text = str(key) if isinstance(key, (int, str)) and not isinstance(key, bool) else ""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 5) or text != str(int(text)):
-        place.violation(f"has the key {shown(key)}; keys are numbers of VFs, from 0")
-        return None
-    if count is not None and int(text) >= count:
-        place.at(text).violation(
-            f"is not a VF: vfs is {count}, so they are numbered 0 to {count - 1}" if count else "is not a VF: vfs is 0"
-        )
-        return None
-    return text
+def _range_of(place: Place, key: object, numbers: Numbers) -> range:
+    """Return the VFs of a range, none after noting a violation."""
+    found = None if isinstance(key, bool) else _RANGE.fullmatch(str(key))
+    some = range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
+    if not some:
+        place.violation(f"has the key {shown(key)}; keys are numbers of VFs, from 0, and ranges of them (0-3)")
+    elif numbers is not None and not (some[0] in numbers and some[-1] in numbers):
+        which = f"they are numbered {numbers[0]} to {numbers[-1]}" if numbers else "vfs is 0"
+        place.at(str(key)).violation(f"is not a VF: {which}")
+        return range(0)
+    return some
 
 
 def _not_negative(amount: int) -> str:

@@ -13,10 +13,11 @@ from .firmware import FirmwareImage, Parameters, check_functions, firmware, firm
 from .functions import (
     ESWITCH_MODES,
     VF_DRIVERS,
+    ByRange,
     VfGuids,
     VfSettings,
+    by_range,
     check_driver,
-    check_settings,
     no_shared_addresses,
     no_shared_guids,
     vf_guids,
@@ -135,11 +136,9 @@ class _Selector(TypedDict, total=False):
 class _Former(TypedDict, total=False):
     """Keys that only a removal sets, to restore original values.
 
-    ``vf_settings_before`` has the settings of each function by its number, ``offload`` whether rules were offloaded,
-    ``representor_names`` the names of representors by their ports.
+    ``offload`` is whether rules were offloaded, ``representor_names`` the names of representors by their ports.
     """
 
-    vf_settings_before: dict[str, dict[str, str | int | None] | None]
     offload: bool | None
     representor_names: dict[str, str]
 
@@ -155,10 +154,10 @@ class InterfaceSpec(_Selector, _Former, RoutingPolicy):  # pylint: disable=inher
     mtu: int | None
     state: str | None
     vfs: int | None
-    vf_mtu: int | None
-    vf_settings: VfSettings | None
-    vf_driver: str | None
-    vf_guids: VfGuids | None
+    vf_mtu: ByRange[int | None]
+    vf_settings: ByRange[VfSettings | None]
+    vf_driver: ByRange[str | None]
+    vf_guids: ByRange[VfGuids | None]
     eswitch_mode: str | None
     flow_steering_mode: str | None
     representor_prefix: str | None
@@ -199,16 +198,18 @@ def nothing() -> InterfaceSpec:
 def _interface(place: Place, item: Mapping[object, object]) -> InterfaceSpec:
     known_keys(place, item, INTERFACE_KEYS)
     vfs = optional_number(_VFS)(place.at("vfs"), item.get("vfs"))
+    numbers = None if vfs is None else range(vfs)
+    mode, mtu = item.get("eswitch_mode"), item.get("mtu")
     selector = _selector(place, item)
     readers: Readers = {
         "name": lambda here, name: _new_name(here, name, item.get("current_name")),
         "rdma_name": optional_text("the name of an RDMA device", syntax.rdma_name_problem),
         "mtu": optional_number(syntax.mtu_problem),
-        "vf_mtu": optional_number(syntax.mtu_problem),
+        "vf_mtu": by_range(numbers, lambda here, value, _some: _vf_mtu(here, value, mtu)),
         "vfs": lambda _place, _value: vfs,
-        "vf_settings": lambda here, settings: vf_settings(here, settings, vfs),
-        "vf_guids": lambda here, guids: vf_guids(here, guids, vfs),
-        "vf_driver": one_of(VF_DRIVERS, None),
+        "vf_settings": by_range(numbers, lambda here, value, some: vf_settings(here, value, some, mode)),
+        "vf_guids": by_range(numbers, vf_guids),
+        "vf_driver": by_range(numbers, lambda here, value, _some: one_of(VF_DRIVERS, None)(here, value)),
         "eswitch_mode": one_of(ESWITCH_MODES, None),
         "flow_steering_mode": one_of(STEERING_MODES, None),
         "representor_prefix": optional_text("the beginning of interface names", _prefix_problem),
@@ -223,9 +224,7 @@ def _interface(place: Place, item: Mapping[object, object]) -> InterfaceSpec:
     }
     read = {key: read(place.at(key), item.get(key)) for key, read in readers.items()}
     entry = cast(InterfaceSpec, {**selector, **read})
-    check_settings(place.at("vf_settings"), entry["vf_settings"], entry["eswitch_mode"])
     check_prefix(place.at("representor_prefix"), entry["representor_prefix"], entry["eswitch_mode"])
-    _check_vf_mtu(place.at("vf_mtu"), entry)
     check_driver(place.at("vf_mtu"), entry["vf_driver"], entry["vf_mtu"])
     check_functions(place.at("firmware"), entry["firmware"], vfs)
     check_state(place.at(ROUTES), entry[ROUTES], entry["state"])
@@ -281,16 +280,14 @@ def _irq_affinity(place: Place, value: object) -> str | None:
     return text
 
 
-def _check_vf_mtu(place: Place, entry: InterfaceSpec) -> None:
-    if entry["vf_mtu"] is None:
-        return
-    if entry["mtu"] is not None and entry["vf_mtu"] > entry["mtu"]:
+def _vf_mtu(place: Place, value: object, port: object) -> int | None:
+    mtu = optional_number(syntax.mtu_problem)(place, value)
+    if mtu is not None and isinstance(port, int) and mtu > port:
         place.violation(
-            f"{entry['vf_mtu']} is above the MTU {entry['mtu']} of the interface, so the NIC would drop larger frames",
+            f"{mtu} is above the MTU {port} of the interface, so the NIC would drop larger frames",
             "raise mtu or lower vf_mtu",
         )
-    if entry["vfs"] == 0:
-        place.notice("has no effect: vfs is 0", "leave it out")
+    return mtu
 
 
 def _no_duplicates(places: list[Place], entries: list[InterfaceSpec]) -> None:

@@ -9,7 +9,7 @@ function, so the boot unit sets it again.
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Sequence
+from typing import Collection, Dict, Optional, Sequence, Tuple
 
 from ...engine.context import BOUND, Context
 from ...engine.steps import (
@@ -23,58 +23,48 @@ from ...engine.steps import (
     as_planned,
     is_executable,
     make_step,
+    numbered,
 )
-from ...facts.host_state import Interface, binds_functions, is_guest_function
+from ...facts.host_state import Interface, binds_functions
 from ...facts.system import AMD, INTEL, is_switched_on
 from ...facts.users import has_driver, held
 from ...spec.arguments import IOMMU_OFF, words_of
 from ...spec.functions import VFIO
 from ...spec.interface_keys import DRIVER, SETTINGS
-from .settings_plan import numbered
+from .settings_plan import drivers_asked
 
 # Kernel arguments that are there with the next boot.
 _COMING = (PLANNED, NEEDS_REBOOT)
 
 # The driver of each function by number, None if none is bound.
 Drivers = Dict[int, Optional[str]]
+# The functions to bind: that driver, and the one to have.
+Wrong = Dict[int, Tuple[Optional[str], str]]
 
 
 def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> list[Step]:
     """Return the step that binds functions, including those that a step of ``earlier`` creates."""
-    asked = interface.wanted["vf_driver"]
-    if interface.nic is None or asked is None:
+    if interface.nic is None or interface.wanted["vf_driver"] is None:
         return []
     created = next((s for s in earlier if is_executable(s) and s["id"] == f"vfs:{interface.key}"), None)
     now = _present(context, interface, created)
+    asked = drivers_asked(context, interface, max(now, default=-1) + 1)
     bound_already = {
         int(number)
         for step in earlier
         if step["id"].endswith(SETTINGS) and is_executable(step)
         for number, settings in as_planned(step["to"], dict).items()
-        if BOUND in settings and asked != VFIO
+        if BOUND in settings and asked.get(int(number)) != VFIO
     }
     wrong = {
-        number: driver
+        number: (driver, wanted)
         for number, driver in now.items()
-        if number not in bound_already and not _is_right(interface, driver, asked, created is not None)
+        for wanted in [asked.get(number)]
+        if wanted is not None
+        and number not in bound_already
+        and not _is_right(interface, driver, wanted, created is not None)
     }
-    if not wrong:
-        return []
-    return [_step(context, interface, wrong, asked, created is not None)]
-
-
-def unused(context: Context, interface: Interface) -> list[str]:
-    """Return a notice if the spec binds functions to vfio-pci on a port without functions."""
-    nic, wanted = interface.nic, interface.wanted
-    if nic is None or wanted["vf_driver"] != VFIO or wanted["vfs"] is not None or context.removing:
-        return []
-    target = context.target_of(interface)
-    if is_guest_function(nic):
-        bind = f"driverctl set-override {nic['address']} {VFIO} binds the VF itself"
-        return [f"{target}: vf_driver has no effect, as it is a VF in a guest; next: {bind}"]
-    if context.actual.vf_addresses(nic):
-        return []
-    return [f"{target}: vf_driver has no effect, there are no VFs; next: ask for vfs as well"]
+    return [_step(context, interface, wrong, created is not None)] if wrong else []
 
 
 def _present(context: Context, interface: Interface, created: Step | None) -> Drivers:
@@ -92,18 +82,21 @@ def _is_right(interface: Interface, driver: str | None, asked: str, created: boo
     return has_driver(driver, asked)
 
 
-def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> Step:
-    numbers = sorted(wrong)
-    what = "vfio-pci" if wanted == VFIO else "the driver of their interfaces"
+def _step(context: Context, interface: Interface, wrong: Wrong, created: bool) -> Step:
+    by_driver = {wanted: [n for n in sorted(wrong) if wrong[n][1] == wanted] for _now, wanted in wrong.values()}
+    binds = [
+        f"{numbered(numbers)} to {VFIO if wanted == VFIO else 'the driver of their interfaces'}"
+        for wanted, numbers in sorted(by_driver.items())
+    ]
     wording: Wording = {
         "target": context.target_of(interface),
-        "action": f"bind {numbered(numbers)} to {what}",
-        "before": {str(number): wrong[number] for number in numbers},
-        "after": dict.fromkeys(map(str, numbers), wanted),
-        "reason": f"vf_driver of rdma_fabric_interfaces asks for {wanted}",
+        "action": f"bind {' and '.join(binds)}",
+        "before": {str(number): now for number, (now, _wanted) in sorted(wrong.items())},
+        "after": {str(number): wanted for number, (_now, wanted) in sorted(wrong.items())},
+        "reason": f"vf_driver of rdma_fabric_interfaces asks for {' and '.join(sorted(by_driver))}",
     }
-    key = f"{interface.key}{DRIVER}"
-    if wanted == VFIO and _lacks_iommu(context, interface, created) and _iommu_is_coming(context):
+    key, lacks_iommu = f"{interface.key}{DRIVER}", VFIO in by_driver and _lacks_iommu(context, interface, created)
+    if lacks_iommu and _iommu_is_coming(context):
         return make_step(
             "vfs",
             key,
@@ -112,7 +105,7 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
             status=NEEDS_REBOOT,
             detail="vfio-pci needs an IOMMU, which is on after the next boot",
         )
-    busy = [] if created else [number for number in numbers if wrong[number] is not None]
+    busy = [] if created else [number for number, (now, _wanted) in sorted(wrong.items()) if now is not None]
     return make_step(
         "vfs",
         key,
@@ -121,21 +114,21 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
         undo="removing the VFs ends it" if created else "bind the former drivers",
         when=NOW,
         **context.consent("vf_reset", needed=bool(busy)),
-        detail="loads vfio-pci, sets driver_override and binds the VFs again" if wanted == VFIO else "",
-        refusal=_refusal(context, interface, wrong, wanted, created),
+        detail="loads vfio-pci, sets driver_override and binds the VFs again" if VFIO in by_driver else "",
+        refusal=_refusal(context, interface, () if created else wrong, lacks_iommu),
     )
 
 
-def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> str:
+def _refusal(context: Context, interface: Interface, changed: Collection[int], lacks_iommu: bool) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
         return "it is not a PF"
-    functions = [] if created else context.actual.vfs_of(nic)
-    if wanted == VFIO and _lacks_iommu(context, interface, created):
+    if lacks_iommu:
         way = _way_to_iommu(context)
         return f"no IOMMU is on, and vfio-pci gives nothing away without one: {way}, and reboot"
     refusal = context.uplink_refusal(nic, interface.netdev)
-    return refusal or held(context.actual, [vf for number, vf in enumerate(functions) if number in wrong])
+    functions = enumerate(context.actual.vfs_of(nic))
+    return refusal or held(context.actual, [vf for number, vf in functions if number in changed])
 
 
 def _lacks_iommu(context: Context, interface: Interface, created: bool) -> bool:

@@ -15,7 +15,7 @@ from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.elsewhere import contested
 from ...engine.operations import Run, Work
 from ...engine.ports import port_of
-from ...engine.steps import NOTHING, NOW, PLANNED, REFUSED, Step, Value, key_of, make_step, with_reason
+from ...engine.steps import NOTHING, NOW, PLANNED, REFUSED, Step, Value, key_of, make_step, numbered, with_reason
 from ...facts.eswitch import (
     LEGACY,
     SWITCHDEV,
@@ -38,7 +38,6 @@ from ...spec.interface_keys import STEERING
 from .settings_plan import (
     bind_again,
     leaves_switchdev,
-    numbered,
     representors_in_use,
     switch_to,
     switches,
@@ -204,7 +203,7 @@ def _steering(context: Context, interface: Interface, of_mode: list[Step]) -> li
 
 def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:
     """Return the step that binds functions without a driver, left by a run that was killed between two modes."""
-    numbers = unbound_functions(context.actual, interface)
+    numbers = unbound_functions(context, interface)
     if not numbers or context.planned(f"vfs:{interface.key}"):
         return []
     return [
@@ -289,7 +288,7 @@ def work(context: Context, step: Step) -> Work:
     count = functions_then(context, interface)
     former = mode_then(context, interface)
     if former == wanted:
-        return Work(bind_again(context, address, unbound_functions(context.actual, interface)))
+        return Work(bind_again(context, address, unbound_functions(context, interface)))
     return Work(
         switch_to(context, address, wanted, count),
         switch_to(context, address, former, count),

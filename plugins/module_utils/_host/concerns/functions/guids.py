@@ -16,18 +16,18 @@ from ...engine.context import BOUND, ConcernPlan, Context, Handler
 from ...engine.failures import FIRMWARE_FAILED
 from ...engine.operations import Operation, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
-from ...engine.steps import NOTHING, NOW, Step, Value, Wording, as_planned, key_of, make_step
+from ...engine.steps import NOTHING, NOW, Step, Value, Wording, as_planned, key_of, make_step, numbered
 from ...facts.firmware import arm_side_refusal
 from ...facts.functions import show_command
 from ...facts.host_state import Interface, binds_functions
 from ...facts.shapes import FunctionGuids
 from ...facts.users import held
-from ...facts.vf_settings import POLICIES, device_guid, file_of, has_guid, parse, port_guid, read_files, wanted_guid
+from ...facts.vf_settings import POLICIES, device_guid, file_of, guids_asked, has_guid, parse, port_guid, read_files
 from ...machine.access import Host, HostError
 from ...machine.probe import PCI
-from ...spec.functions import DETERMINISTIC, canonical, guid_number, size_of
+from ...spec.functions import DETERMINISTIC, VfGuids, canonical, guid_number, values_of
 from ...spec.host import HostSpec, wanted_interface
-from .settings_plan import bind, driver_at, numbered, set_on_port, settle, unbind, unbound_functions
+from .settings_plan import bind, driver_at, set_on_port, settle, unbind, unbound_functions
 
 CONCERN = "guids"
 GUID, LINK_STATE = "guid", "link_state"
@@ -58,7 +58,6 @@ ERRORS = MappingProxyType(
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each port whose functions' GUIDs differ from the spec, or were not taken over yet."""
     steps: list[Step] = []
-    notices: list[str] = []
     for interface in context.interfaces:
         if not interface.wanted["vf_guids"]:
             continue
@@ -66,14 +65,12 @@ def plan(context: Context) -> ConcernPlan:
         count = interface.functions if created is None else created
         if count:
             steps += _steps(context, interface, count, created is not None)
-        elif interface.wanted["vfs"] != 0:
-            notices.append(f"{context.target_of(interface)}: vf_guids has no effect, there are no VFs")
-    return steps, notices
+    return steps, []
 
 
 def _steps(context: Context, interface: Interface, count: int, created: bool) -> list[Step]:
     own = port_guid(context.actual, interface.nic, interface.netdev) if interface.nic else None
-    guids = [wanted_guid(interface.wanted["vf_guids"] or [], number, own) for number in range(count)]
+    guids = guids_asked(interface, count, own)
     changes = _changes(context, interface, guids, created)
     refusal = _refusal(context, interface, guids, {} if created else changes)
     if not changes and not refusal:
@@ -100,12 +97,12 @@ def _known(context: Context, interface: Interface) -> list[FunctionGuids]:
     return read["functions"] if read is not None else []
 
 
-def _changes(context: Context, interface: Interface, guids: list[str | None], created: bool) -> Changes:
+def _changes(context: Context, interface: Interface, guids: Mapping[int, str | None], created: bool) -> Changes:
     known = _known(context, interface)
     functions = [] if created else context.actual.vfs_of(interface.nic)
-    unbound = [] if created else unbound_functions(context.actual, interface)
+    unbound = [] if created else unbound_functions(context, interface)
     changes: Changes = {}
-    for number, guid in enumerate(guids):
+    for number, guid in guids.items():
         now = known[number] if not created and number < len(known) else None
         taken = device_guid(context.actual, functions[number]) if number < len(functions) else None
         change: dict[str, str | bool] = {}
@@ -120,7 +117,7 @@ def _changes(context: Context, interface: Interface, guids: list[str | None], cr
     return changes
 
 
-def _refusal(context: Context, interface: Interface, guids: list[str | None], changes: Changes) -> str:
+def _refusal(context: Context, interface: Interface, guids: Mapping[int, str | None], changes: Changes) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
         return "it is not a PF"
@@ -132,24 +129,24 @@ def _refusal(context: Context, interface: Interface, guids: list[str | None], ch
     return refusal or held(context.actual, [vf for n, vf in enumerate(context.actual.vfs_of(nic)) if n in again])
 
 
-def _guids_problem(context: Context, interface: Interface, guids: list[str | None]) -> str:
-    if None in guids:
-        wanted = interface.wanted["vf_guids"] or []
-        if wanted == DETERMINISTIC:
-            return "the GUID of the port is not known, from which those of its VFs are made"
-        return f"vf_guids holds {size_of(wanted)} GUIDs for {len(guids)} VFs: add GUIDs, or lower vfs"
+def _guids_problem(context: Context, interface: Interface, guids: Mapping[int, str | None]) -> str:
+    lacking = [number for number, guid in guids.items() if guid is None]
+    if lacking and DETERMINISTIC in values_of(interface.wanted["vf_guids"]):
+        return "the GUID of the port is not known, from which those of its VFs are made"
+    if lacking:
+        return f"vf_guids holds too few GUIDs, and none for {numbered(lacking)}: add GUIDs, or lower vfs"
     read = context.actual.facts["guids"].get(interface.key)
     if interface.netdev is None and (read is None or read["files"] is None):
         return "it has no network interface, through which the driver takes GUIDs: load ib_ipoib"
     return _taken_elsewhere(context, interface, guids)
 
 
-def _taken_elsewhere(context: Context, interface: Interface, guids: list[str | None]) -> str:
+def _taken_elsewhere(context: Context, interface: Interface, guids: Mapping[int, str | None]) -> str:
     """Return a wanted GUID that another device of this host has, in words."""
     own = set(context.actual.vf_addresses(interface.nic))
     for nic in context.actual.nics.values():
         guid = device_guid(context.actual, nic)
-        if nic["address"] not in own and guid in guids:
+        if nic["address"] not in own and guid in guids.values():
             return f"{guid} is the GUID of {nic['address']} already; give each VF its own"
     return ""
 
@@ -203,10 +200,10 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Add the original GUIDs to the spec, if all functions had some: a GUID can't be unset."""
-    found = [(entry or {}).get("node_guid") for entry in original.values()] if isinstance(original, dict) else []
-    former = [guid for guid in found if guid and guid_number(guid)]
-    if former and len(former) == len(found):
+    """Add the original GUIDs to the spec, for those functions that had one: a GUID can't be unset."""
+    found = {n: (entry or {}).get("node_guid") for n, entry in original.items()} if isinstance(original, dict) else {}
+    former: dict[str, VfGuids | None] = {n: [guid] for n, guid in found.items() if guid and guid_number(guid)}
+    if former:
         wanted_interface(desired, key)["vf_guids"] = former
 
 

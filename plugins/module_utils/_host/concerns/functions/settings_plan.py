@@ -16,15 +16,15 @@ from typing import Iterable, Mapping, Sequence
 
 from ...engine.context import BOUND, ConcernPlan, Context
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, set_link
-from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step
+from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step, numbered
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ...facts.firmware import arm_side_refusal
 from ...facts.host_state import NETDEV_DRIVER, HostState, Interface, settings_of
 from ...facts.users import USER_SPACE_DRIVERS, given_away, held
-from ...facts.vf_settings import BEFORE, Changes, Settings, differences, mac_of_port, settings_asked
+from ...facts.vf_settings import Changes, Settings, differences, mac_of_port, settings_asked
 from ...machine.access import Host
 from ...machine.probe import DRIVERS_PROBE, PCI, names_at, target_at
-from ...spec.functions import DETERMINISTIC, VF_KEYS
+from ...spec.functions import DETERMINISTIC, NETDEVICE, VF_KEYS, per_vf, values_of
 from ...spec.interface_keys import SETTINGS
 
 # A change of these interrupts traffic, for a moment or for good.
@@ -42,22 +42,18 @@ _MODE_SECONDS = 120.0
 
 def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -> ConcernPlan:
     """Return the step that sets up the VFs, including those that a step of ``about_number`` creates."""
-    before, given = interface.wanted.get(BEFORE), interface.wanted["vf_settings"]
-    if not given and (before is None or about_number):
+    if not interface.wanted["vf_settings"] or (context.removing and about_number):
         return [], []
     created = next((step for step in about_number if is_executable(step)), None)
     count = as_planned(created["to"], int) if created else interface.functions
-    if not count and before is not None:
-        return [], []
     if not count:
-        skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no VFs"
-        return [], [] if interface.wanted["vfs"] == 0 else [skipped]
+        return [], []
     wanted = settings_asked(interface, count)
     changes = differences(wanted, None if created else settings_of(interface.nic))
     for number in context.actual.unbound_functions(interface.nic) if created is None else ():
         if number < count and "mac" in wanted[number]:
             changes.setdefault(number, {})[BOUND] = True
-    notices = _unknown_numbers(context, interface, count)
+    notices: list[str] = []
     away = {} if created else _given_away(context, interface, changes)
     if away and not context.removing:
         changes = {number: settings for number, settings in changes.items() if number not in away}
@@ -161,18 +157,19 @@ def representors_in_use(actual: HostState, interface: Interface) -> str:
     return f"representors of its VFs are in use ({', '.join(used)})" if used else ""
 
 
-def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
+def drivers_asked(context: Context, interface: Interface, count: int) -> dict[int, str]:
+    """Return which driver each of ``count`` functions is to have, those of no range the one of their interfaces.
+
+    In a removal these keep theirs: no run has bound them to another one.
+    """
+    drivers = per_vf(interface.wanted["vf_driver"], count, None if context.removing else NETDEVICE)
+    return {number: driver for number, driver in enumerate(drivers) if driver is not None}
+
+
+def unbound_functions(context: Context, interface: Interface) -> list[int]:
     """Return the functions to bind again; with ``vf_driver`` in the spec, its own step binds them."""
-    return actual.unbound_functions(interface.nic) if interface.wanted["vf_driver"] is None else []
-
-
-def numbered(numbers: Sequence[int]) -> str:
-    """Return ``VF 3``, ``VFs 0 to 7`` or ``VFs 0, 2``."""
-    if len(numbers) == 1:
-        return f"VF {numbers[0]}"
-    if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
-        return f"VFs {numbers[0]} to {numbers[-1]}"
-    return f"VFs {', '.join(map(str, numbers))}"
+    asked = drivers_asked(context, interface, interface.functions)
+    return [number for number in context.actual.unbound_functions(interface.nic) if number not in asked]
 
 
 def word(value: object) -> str:
@@ -191,24 +188,8 @@ def _given_away(context: Context, interface: Interface, changes: Changes) -> dic
 
 
 def _needs_mac(interface: Interface) -> bool:
-    return _wanted_mac(interface) == DETERMINISTIC and not mac_of_port(interface)
-
-
-def _wanted_mac(interface: Interface) -> str | dict[str, str] | None:
-    given = interface.wanted["vf_settings"]
-    return None if given is None else given["mac"]
-
-
-def _unknown_numbers(context: Context, interface: Interface, count: int) -> list[str]:
-    """Return a notice about addresses for functions that do not exist."""
-    given = _wanted_mac(interface)
-    numbers = (
-        sorted((int(number) for number in given if int(number) >= count), key=int) if isinstance(given, dict) else []
-    )
-    if not numbers:
-        return []
-    listed = ", ".join(map(str, numbers))
-    return [f"{context.target_of(interface)}: vf_settings.mac of {listed} has no effect, there are {count} VFs"]
+    given = [settings.get("mac") for settings in values_of(interface.wanted["vf_settings"]) if settings]
+    return any(DETERMINISTIC in values_of(macs) for macs in given) and not mac_of_port(interface)
 
 
 def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
@@ -288,8 +269,8 @@ def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> lis
 
 
 def _detail(interface: Interface) -> str:
-    given = interface.wanted["vf_settings"]
-    return ", ".join(f"{key} {word(value)}" for key, value in (given.items() if given else ()) if value is not None)
+    given = [item for settings in values_of(interface.wanted["vf_settings"]) for item in (settings or {}).items()]
+    return ", ".join(f"{key} {word(value)}" for key, value in given if value is not None)
 
 
 def _has_interface(host: Host, link: str) -> bool:

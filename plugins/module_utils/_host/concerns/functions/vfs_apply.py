@@ -16,7 +16,7 @@ from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ...facts.functions import NO_ADDRESS, parse_port_settings, show_command
 from ...facts.host_state import Interface, binds_functions
 from ...facts.users import has_driver
-from ...facts.vf_settings import BEFORE, Settings
+from ...facts.vf_settings import Settings
 from ...machine.access import Host, HostError
 from ...machine.probe import PCI
 from ...spec.functions import NETDEVICE, VFIO
@@ -96,12 +96,13 @@ def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Add the original number of functions to the spec, and the original settings of those that stay."""
     if key.endswith(SETTINGS):
         if isinstance(original, dict):
-            entry = wanted_interface(desired, key[: -len(SETTINGS)])
-            entry["vf_settings"], entry[BEFORE] = None, original
+            wanted_interface(desired, key[: -len(SETTINGS)])["vf_settings"] = original
     elif key.endswith(DRIVER):
-        found = set(original.values()) if isinstance(original, dict) else set()
-        if found:
-            wanted_interface(desired, key[: -len(DRIVER)])["vf_driver"] = VFIO if found == {VFIO} else NETDEVICE
+        if isinstance(original, dict):
+            former: dict[str, str | None] = {
+                number: VFIO if driver == VFIO else NETDEVICE for number, driver in original.items()
+            }
+            wanted_interface(desired, key[: -len(DRIVER)])["vf_driver"] = former
     elif isinstance(original, int):
         wanted_interface(desired, key)["vfs"] = original
 

@@ -24,12 +24,16 @@ from ...engine.steps import (
     is_executable,
     key_of,
     make_step,
+    numbered,
 )
 from ...facts.eswitch import SWITCHDEV, present_mode, vf_lag_refusal
 from ...facts.firmware import may_share_firmware
 from ...facts.host_state import Interface, Unknown, enabled_functions, is_guest_function, most_functions
 from ...facts.shapes import Nic
 from ...facts.users import held
+from ...spec.functions import NETDEVICE, VFIO, spans, values_of
+from ...spec.interface_keys import KEYS, OF_FUNCTIONS
+from ...spec.syntax import MAX_VFS
 from . import drivers_plan as drivers
 from . import settings_plan as functions
 from .settings_plan import leaves_switchdev, representors_in_use, switches
@@ -71,7 +75,28 @@ def set_up(context: Context, interface: Interface, about_number: list[Step]) -> 
     """Return the steps that set up and bind the functions of a port, including those that a step creates."""
     found, notices = functions.plan(context, interface, about_number)
     bound = drivers.plan(context, interface, [*about_number, *found])
-    return [*found, *bound], [*notices, *drivers.unused(context, interface)]
+    return [*found, *bound], [*notices, *_unused(context, interface, about_number)]
+
+
+def _unused(context: Context, interface: Interface, about_number: list[Step]) -> list[str]:
+    """Return notices about values for functions that do not exist; those of a port without a number are its own."""
+    count = next((as_planned(step["to"], int) for step in about_number if is_executable(step)), interface.functions)
+    nic, wanted = interface.nic, interface.wanted
+    if context.removing or (not count and wanted["vfs"] is not None):
+        return []
+    why = f"there are {count} VFs" if count else "there are no VFs; next: ask for vfs as well"
+    if nic is not None and is_guest_function(nic):
+        bind = f"driverctl set-override {nic['address']} {VFIO} binds the VF itself"
+        why = f"as it is a VF in a guest; next: {bind}"
+    macs = [settings["mac"] for settings in values_of(wanted["vf_settings"]) if settings and count]
+    given = [(key, wanted.get(key)) for key, each in KEYS.items() if each.part == OF_FUNCTIONS]
+    target = context.target_of(interface)
+    return [
+        f"{target}: {key}{f' of {numbered(range(first, last + 1))}' if last < MAX_VFS else ''} has no effect, {why}"
+        for key, value in [*given, *(("vf_settings.mac", mac) for mac in macs)]
+        for first, last, one in spans(value)
+        if first >= count and one not in (None, NETDEVICE)
+    ]
 
 
 def _number(context: Context, interface: Interface) -> tuple[list[Step], list[str]]:

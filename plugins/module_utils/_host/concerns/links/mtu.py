@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Iterable
+from typing import Iterable, NamedTuple
 
 from ...engine.context import ConcernPlan, Context, Handler, new_functions
 from ...engine.failures import INTERFACE_GONE
 from ...engine.operations import Operation, Run, WaitFor, Work, set_link
 from ...engine.ports import NoPort, fill
-from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
+from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step, numbered
 from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.shapes import Netdev, Nic
 from ...machine.access import Host
 from ...machine.probe import NET
+from ...spec.functions import VFIO, per_vf, values_of
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.interface_keys import FUNCTIONS
 
@@ -65,7 +66,7 @@ class Stack:
         self._finals: dict[str, int] = {}
         self._levels: dict[str, int] = {}
         self._set_together: dict[str, list[str]] = {}
-        self._functions_stay: dict[str, bool] = {}
+        self._of_functions: dict[str, dict[str, int]] = {}
         for name in self._netdevs:
             self._set_together.setdefault(self.setter(name), []).append(name)
 
@@ -106,44 +107,45 @@ class Stack:
         port = self._interfaces.get(physical)
         if port is None:
             return now
-        most, wanted = self.final(physical), port.wanted["vf_mtu"]
-        if wanted is not None and wanted > most:
-            return min(now, most)
-        to = most if wanted is None else wanted
-        if physical not in self._functions_stay:
-            refusals = (self.function_refusal(vf, netdev, to) for vf, netdev in self.differing(port))
-            self._functions_stay[physical] = any(refusals)
-        if self._functions_stay[physical]:
-            return now
-        return min(now, to) if wanted is None else to
+        if physical not in self._of_functions:
+            most, changes = self.final(physical), self.differing(port)
+            stay = any(each.to > most or self.function_refusal(each) for each in changes)
+            self._of_functions[physical] = {} if stay else {each.port["name"]: each.to for each in changes}
+        return self._of_functions[physical].get(name, now)
 
-    def differing(self, interface: Interface) -> list[tuple[Nic, Netdev]]:
-        """Return the VFs, with their interfaces, whose MTU differs from that of the port's entry.
+    def functions(self, interface: Interface) -> list[_Function]:
+        """Return the VFs with an interface and without an MTU in an entry of their own.
 
-        Functions with an MTU in an entry of their own are left out. Without vf_mtu in the entry, those above the MTU of
-        the port differ, because they would lose their larger frames.
+        Without vf_mtu in the port's entry, none may exceed the MTU of the port: it would lose its larger frames.
         """
         if interface.nic is None or interface.netdev is None:
             return []
         actual = self._context.actual
         own = {other.key for other in self._context.interfaces if other.wanted["mtu"] is not None}
-        functions = [vf for vf in actual.vfs_of(interface.nic) if vf["address"] not in own]
-        ports = [(vf, port) for vf in functions for port in [actual.port_of(vf)] if port is not None]
-        vf_mtu, most = interface.wanted["vf_mtu"], self.final(interface.netdev["name"])
+        addresses, most = actual.vf_addresses(interface.nic), self.final(interface.netdev["name"])
+        found = []
+        for number, mtu in _asked(interface, len(addresses)).items():
+            vf = actual.nics.get(addresses[number])
+            port = actual.port_of(vf) if vf is not None else None
+            if vf is None or port is None or vf["address"] in own:
+                continue
+            now = port["mtu"] if self.setter(port["name"]) == port["name"] else self.final(port["name"])
+            found.append(_Function(number, vf, port, now, min(now, most) if mtu is None else mtu))
+        return found
 
-        def differs(port: Netdev) -> bool:
-            name = port["name"]
-            mtu = port["mtu"] if self.setter(name) == name else self.final(name)
-            return mtu > most if vf_mtu is None else mtu != vf_mtu
+    def differing(self, interface: Interface) -> list[_Function]:
+        """Return the VFs whose MTU differs from that of the port's entry."""
+        return [each for each in self.functions(interface) if each.now != each.to]
 
-        return [(vf, port) for vf, port in ports if differs(port)]
-
-    def function_refusal(self, vf: Nic, port: Netdev, wanted: int) -> str:
+    def function_refusal(self, function: _Function) -> str:
         """Return why a VF can't have an MTU that its PF carries; empty if it can."""
-        setter = self.setter(port["name"])
-        if setter != port["name"]:
-            return f"{port['name']} belongs to {setter}, which sets the MTU of its members; set it there"
-        return limit_problem(vf, port, wanted) or self._context.uplink_refusal(vf, port)
+        name = function.port["name"]
+        setter = self.setter(name)
+        if setter != name:
+            return f"{name} belongs to {setter}, which sets the MTU of its members; set it there"
+        return limit_problem(function.vf, function.port, function.to) or self._context.uplink_refusal(
+            function.vf, function.port
+        )
 
     def refusal(self, netdev: Netdev, wanted: int) -> str:
         """Return why an interface can't have this MTU; empty if it can, or if its bond gives it this MTU."""
@@ -240,6 +242,23 @@ def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
     return ""
 
 
+class _Function(NamedTuple):
+    """A VF of a port by number, with its interface, and the MTU that it has and is to have."""
+
+    number: int
+    vf: Nic
+    port: Netdev
+    now: int
+    to: int
+
+
+def _asked(interface: Interface, count: int) -> dict[int, int | None]:
+    """Return the MTU in the spec for each of ``count`` VFs that has an interface here."""
+    drivers = per_vf(interface.wanted["vf_driver"], count)
+    mtus = enumerate(per_vf(interface.wanted["vf_mtu"], count))
+    return {number: mtu for number, mtu in mtus if drivers[number] != VFIO}
+
+
 @dataclass(frozen=True)
 class _Change:
     """An MTU change with its place in the order: MTUs are lowered from the top down, then raised from the bottom up."""
@@ -264,37 +283,39 @@ def plan(context: Context) -> ConcernPlan:
         changes.extend(_interface_change(context, interface, interface.netdev, stack))
         notices.extend(_roce_hint(context, interface, interface.netdev))
         if interface.nic is not None and interface.nic["function"] == "pf":
-            vf_changes, vf_notices = _functions_change(context, interface, interface.netdev, stack)
-            changes.extend(vf_changes)
-            notices.extend(vf_notices)
+            changes.extend(_functions_change(context, interface, interface.netdev, stack))
     changes.sort(key=lambda change: change.place)
     return [change.step for change in changes], notices
 
 
 def work(context: Context, step: Step) -> Work:
     """Return how an interface, or the VFs of a port, get their MTU."""
-    key, to = key_of(step), as_planned(step["to"], int)
+    key = key_of(step)
+    do: list[Operation] = []
     if key.endswith(FUNCTIONS):
-        former = _former_of_functions(context, key[: -len(FUNCTIONS)])
+        vf = f"vf:{key[: -len(FUNCTIONS)]}:"
+        before: dict[str, int] = as_planned(step["from"] or {}, dict)
+        former = {f"{{{vf}{number}}}": mtu for number, mtu in before.items()}
+        wanted = {f"{{{vf}{number}}}": mtu for number, mtu in as_planned(step["to"], dict).items()}
+        do.append(_wait_for(wanted))
     else:
-        interface = context.interface_of(key)
-        former = {context.port_name(interface): as_planned(step["from"], int)}
-    do: list[Operation] = [_wait_for(former)] if key.endswith(FUNCTIONS) else []
-    do += [set_mtu(name, to) for name in former]
+        name = context.port_name(context.interface_of(key))
+        former, wanted = {name: as_planned(step["from"], int)}, {name: as_planned(step["to"], int)}
+    do += [set_mtu(name, mtu) for name, mtu in wanted.items()]
     undo: list[Operation] = [set_mtu(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
 
     def verify(host: Host) -> str:
-        return "; ".join(filter(None, (differs(host, fill(name, host), to) for name in former)))
+        return "; ".join(filter(None, (differs(host, fill(name, host), mtu) for name, mtu in wanted.items())))
 
     # NetworkManager gives a VLAN the MTU of the device below a moment after that one has changed.
     return Work(do, undo, verify, again=True)
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Add the original MTU to the spec; for functions only if they existed and all had the same."""
+    """Add the original MTU to the spec; for functions only if they existed."""
     if key.endswith(FUNCTIONS):
-        if isinstance(original, list) and len(original) == 1:
-            wanted_interface(desired, key[: -len(FUNCTIONS)])["vf_mtu"] = original[0]
+        if isinstance(original, dict):
+            wanted_interface(desired, key[: -len(FUNCTIONS)])["vf_mtu"] = original
     elif isinstance(original, int) and original:
         wanted_interface(desired, key)["mtu"] = original
 
@@ -364,81 +385,52 @@ def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[s
     ]
 
 
-def _functions_change(
-    context: Context, interface: Interface, netdev: Netdev, stack: Stack
-) -> tuple[list[_Change], list[str]]:
+def _functions_change(context: Context, interface: Interface, netdev: Netdev, stack: Stack) -> list[_Change]:
     """Plan the MTU of a port's VFs: those that exist, or those that the plan creates."""
-    name = netdev["name"]
-    vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
-    new = new_functions(context, interface.key)
-    if new is not None:
-        return _new_functions(context, interface, netdev, stack, new), []
-    wrong = stack.differing(interface)
-    if vf_mtu is None:
-        to = most
-        reason = f"no VF may exceed the MTU {most} of its physical one"
-    else:
-        to = vf_mtu
-        reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}"
-    if not wrong:
-        unused = vf_mtu is not None and not context.actual.vf_addresses(interface.nic)
-        text = f"{context.target_of(interface)}: vf_mtu has no effect, there are no VFs"
-        return [], [text] if unused else []
-    lowered, level = most < netdev["mtu"], stack.level(name) + 1
-    refusal = stack.carrier_problem(name, to) or next(
-        filter(None, (stack.function_refusal(vf, port, to) for vf, port in wrong)), ""
-    )
-    names = ", ".join(context.name_of(port) for _vf, port in wrong)
-    busy = [context.name_of(port) for _vf, port in wrong if port["up"]]
-    step = make_step(
-        "mtu",
-        f"{interface.key}{FUNCTIONS}",
-        target=context.target_of(interface),
-        action=f"set the MTU of {names} to {to}",
-        before=sorted({port["mtu"] for _vf, port in wrong}),
-        after=to,
-        reason=reason,
-        interrupts=f"traffic on {', '.join(busy)} for a moment" if busy else NOTHING,
-        undo="set the former MTUs: " + ", ".join(f"{port['name']} {port['mtu']}" for _vf, port in wrong),
-        when=NOW,
-        refusal=refusal,
-    )
-    return [_Change(lowered, level, step)], []
-
-
-def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:
-    name = netdev["name"]
-    vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
-    is_ethernet = netdev["link_type"] == "ether"
-    if vf_mtu is None:
-        to, needless = most, most >= (DEFAULT_ETHERNET_MTU if is_ethernet else IPOIB_2K_MAX)
-        reason = f"no VF may exceed the MTU {most} of its physical one"
-    else:
-        to, needless = vf_mtu, is_ethernet and vf_mtu == DEFAULT_ETHERNET_MTU
-        reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new VFs start with their driver's own"
-    if needless or not count:
+    name, vf_mtu = netdev["name"], interface.wanted["vf_mtu"]
+    most, new = stack.final(name), new_functions(context, interface.key)
+    wrong = stack.differing(interface) if new is None else []
+    mtus = {each.number: each.to for each in wrong} if new is None else _of_new(interface, netdev, new, most)
+    if not mtus:
         return []
+    # Those that a step creates have no former MTU, those that it binds again have.
+    there = stack.functions(interface) if context.functions_planned(interface.key) is None else []
+    before = {each.number: each.port["mtu"] for each in there if each.number in mtus}
+    names = {each.number: context.name_of(each.port) for each in wrong}
+    parts = []
+    for to in sorted(set(mtus.values())):
+        numbers = [number for number, mtu in mtus.items() if mtu == to]
+        which = ", ".join(names[number] for number in numbers) if wrong else f"its new {numbered(numbers)}"
+        parts.append(f"{which} to {to}")
+    given = sorted(set(filter(None, values_of(vf_mtu))).intersection(mtus.values()))
+    asked = f"rdma_fabric_interfaces asks for a vf_mtu of {' and '.join(map(str, given))}"
+    busy = [names[each.number] for each in wrong if each.port["up"]]
     step = make_step(
         "mtu",
         f"{interface.key}{FUNCTIONS}",
         target=context.target_of(interface),
-        action=f"set the MTU of its {count} new VFs to {to}",
-        after=to,
-        reason=reason,
-        undo="removing the VFs ends it",
+        action=f"set the MTU of {' and of '.join(parts)}",
+        before={str(number): mtu for number, mtu in before.items()} or None,
+        after={str(number): mtu for number, mtu in mtus.items()},
+        reason=asked if given else f"no VF may exceed the MTU {most} of its physical one",
+        interrupts=f"traffic on {', '.join(busy)} for a moment" if busy else NOTHING,
+        undo="set the former MTUs" if before else "removing the VFs ends it",
         when=NOW,
-        refusal=stack.carrier_problem(name, to),
+        refusal=stack.carrier_problem(name, max(mtus.values()))
+        or next(filter(None, map(stack.function_refusal, wrong)), ""),
     )
-    return [_Change(lowered=False, level=stack.level(name) + 1, step=step)]
+    return [_Change(bool(wrong) and most < netdev["mtu"], stack.level(name) + 1, step)]
 
 
-def _former_of_functions(context: Context, address: str) -> dict[str, int]:
-    """Return the VFs to set, as placeholders, with their present MTU, 0 for those the plan creates."""
-    new = new_functions(context, address)
-    if new is not None:
-        return {f"{{vf:{address}:{number}}}": 0 for number in range(new)}
-    found = Stack(context).differing(context.interface_of(address))
-    return {f"{{port:{function['address']}}}": port["mtu"] for function, port in found}
+def _of_new(interface: Interface, netdev: Netdev, count: int, most: int) -> dict[int, int]:
+    """Return the MTUs of new VFs that do not start with theirs: Ethernet ones have 1500, IPoIB ones at least 2044."""
+    is_ethernet = netdev["link_type"] == "ether"
+    needless = most >= (DEFAULT_ETHERNET_MTU if is_ethernet else IPOIB_2K_MAX)
+    found = {}
+    for number, mtu in _asked(interface, count).items():
+        if not (needless if mtu is None else is_ethernet and mtu == DEFAULT_ETHERNET_MTU):
+            found[number] = most if mtu is None else mtu
+    return found
 
 
 def _wait_for(names: Iterable[str]) -> WaitFor:

@@ -31,6 +31,7 @@ from ...machine.pci_config import (
     registers,
 )
 from ...machine.probe import PCI
+from ...spec.functions import VFIO, values_of
 from ...spec.host import HostSpec
 from ...spec.pcie import ACS, DIRECT, READ_REQUEST
 from ...spec.persisted import boot_entries_in
@@ -41,7 +42,6 @@ CONCERN, CONSENT = "pcie", "acs_change"
 CLEARED = REQUEST_REDIRECT | COMPLETION_REDIRECT | UPSTREAM_FORWARDING
 # Their switches need other values on either side, and their data-direct function an IOMMU group with the GPU.
 _ASYMMETRIC = ("ConnectX-8", "ConnectX-9")
-_VFIO = "vfio-pci"
 _WHOLE_REGISTER = 0xFFFF
 # Who could open the file gets EPERM for lockdown alone: the kernel's drivers/pci/pci-sysfs.c (pci_write_config, 5.4).
 _LOCKED_DOWN = (
@@ -170,7 +170,7 @@ def _isolation(context: Context) -> str:
             f"a virtual machine or a DPDK program may hold {some(held)} (vfio): it could reach other devices past the "
             "IOMMU then; leave acs out on such a host"
         )
-    wanted = [i for i in context.interfaces if i.wanted.get("vf_driver") == _VFIO]
+    wanted = [i for i in context.interfaces if VFIO in values_of(i.wanted["vf_driver"])]
     if wanted:
         names = some([context.target_of(interface) for interface in wanted])
         return f"vf_driver of {names} gives VFs to virtual machines, which needs the isolation: leave acs out"
