@@ -8,17 +8,18 @@ Policies are merged as by the SR-IOV network operator (its ``api/v1/helper.go``:
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-from ..spec.functions import DETERMINISTIC, VFIO, FunctionRequest
+from ..spec.functions import DETERMINISTIC, NETDEVICE, VFIO, FunctionRequest
 from ..spec.host import HostRequest, HostSpec, check_spec
 from ..spec.interfaces import InterfaceSpec
 from .host_state import HostState, is_guest_function
 from .labels import fits
 from .matching import match_interfaces
-from .shapes import Facts, Netdev, Nic
+from .shapes import Facts, Nic
 
 # Checked like a user's entry once it is complete.
 Entry = Dict[str, object]
@@ -43,6 +44,18 @@ class _Port(NamedTuple):
     mtu: int
     groups: list[_Group]
 
+    def by_range(self, values: Sequence[object], other: object, count: int) -> object:
+        """Return the values of the groups, by range where some of the VFs have ``other``, the one of no group."""
+        each = [other] * count
+        for group, value in zip(self.groups, values):
+            some = slice(group.functions[0], group.functions[1] + 1)
+            each[some] = [value or other] * len(each[some])
+        found: dict[str, object] = {}
+        for value, run in groupby(enumerate(each), key=lambda item: item[1]):
+            numbers = [number for number, _value in run]
+            found[f"{numbers[0]}-{numbers[-1]}"] = value
+        return found.get(f"0-{count - 1}", {key: value for key, value in found.items() if value != other} or other)
+
 
 def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]:
     """Return the spec with the policies for this host's ports and RDMA mode merged in, and notices.
@@ -62,8 +75,9 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
     violations: list[Violation] = []
     entries: list[Mapping[str, object]] = list(desired["interfaces"])
     for address, port in sorted(ports.items()):
-        wanted = _entry(actual, actual.nics[address], port, violations)
         known = own.get(address)
+        count = port.vfs if known is None or known["vfs"] is None else known["vfs"]
+        wanted = _entry(actual, actual.nics[address], port, count, violations)
         if known is None:
             entries.append({"pci": address, **wanted})
         else:
@@ -157,9 +171,9 @@ def _combined(port: _Port, known: _Port, equal: bool, called: str, notices: list
     others = []
     for other in known.groups:
         overlap = other.functions[0] <= group.functions[1] and group.functions[0] <= other.functions[1]
-        if overlap and other.request["resource"] != group.request["resource"]:
+        if overlap == (other.request["resource"] != group.request["resource"]):
             notices.append(f"{called}: {group.source} takes precedence over {other.source}")
-        elif not overlap and other.request["resource"] != group.request["resource"]:
+        elif not overlap:
             others.append(other)
     groups = [group, *others]
     if not equal and not others:
@@ -201,47 +215,39 @@ def _functions(request: FunctionRequest, names: Sequence[str]) -> tuple[int, int
     return 0, request["vfs"] - 1
 
 
-def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]) -> Entry:
-    """Return the entry of a port; note settings that a single entry can't express."""
-    called = _title(actual, nic)
-    first = port.groups[0].request
-    settings = {"deviceType": [group.request["vf_driver"] for group in port.groups]}
-    settings["mtu"] = [str(group.request["mtu"]) for group in port.groups]
-    for what, values in settings.items():
-        if len(set(values)) > 1:
-            sources = " and ".join(group.source for group in port.groups)
-            problem = f"ask for VFs of one port with different {what}, which is not supported yet"
-            violations.append(Violation(sources, called, problem, f"give them the same {what}, or different ports"))
-    layer = first["link_layer"]
-    if layer and nic["link_layer"] and layer != nic["link_layer"]:
-        number = int(nic["address"][-1]) + 1
-        value = "IB" if layer == "InfiniBand" else "ETH"
-        hint = (
-            f"set firmware: {{LINK_TYPE_P{number}: {value}}} in rdma_fabric_interfaces for it, with "
-            "rdma_fabric_allow_firmware, and reboot; or select other ports"
-        )
-        problem = f"asks for {layer}, and the port is {nic['link_layer']}"
-        violations.append(Violation(port.groups[0].source, called, problem, hint))
-    entry: Entry = {"vfs": port.vfs, "vf_driver": first["vf_driver"], "eswitch_mode": first["eswitch_mode"]}
-    if port.mtu:
-        _add_mtu(entry, port.mtu, actual.port_of(nic))
-    if first["vf_driver"] != VFIO:
-        layer = layer or nic["link_layer"]
-        if layer == "InfiniBand":
-            entry["vf_guids"] = DETERMINISTIC
-        elif layer and any(group.request["rdma"] for group in port.groups):
-            # mlx5 derives the GUID of a function's RDMA device from the MAC address that the port sets.
-            entry["vf_settings"] = {"mac": DETERMINISTIC}
+def _entry(actual: HostState, nic: Nic, port: _Port, count: int, violations: list[Violation]) -> Entry:
+    """Return the entry of a port with this many VFs; note another link layer than its own."""
+    called, asked = _title(actual, nic), [group.request for group in port.groups]
+    layers = {request["link_layer"]: group.source for group, request in zip(port.groups, asked)}
+    for layer, source in layers.items():
+        if layer and nic["link_layer"] and layer != nic["link_layer"]:
+            number = int(nic["address"][-1]) + 1
+            value = "IB" if layer == "InfiniBand" else "ETH"
+            hint = (
+                f"set firmware: {{LINK_TYPE_P{number}: {value}}} in rdma_fabric_interfaces for it, with "
+                "rdma_fabric_allow_firmware, and reboot; or select other ports"
+            )
+            problem = f"asks for {layer}, and the port is {nic['link_layer']}"
+            violations.append(Violation(source, called, problem, hint))
+    drivers = [request["vf_driver"] for request in asked]
+    mtus = [None if request["vf_driver"] == VFIO else request["mtu"] for request in asked]
+    entry: Entry = {
+        "vfs": port.vfs,
+        "vf_driver": port.by_range(drivers, NETDEVICE, count),
+        "vf_mtu": port.by_range(mtus, None, count),
+        "eswitch_mode": asked[0]["eswitch_mode"],
+    }
+    layer = nic["link_layer"] or next(filter(None, layers), None)
+    if layer == "InfiniBand":
+        entry["vf_guids"] = DETERMINISTIC
+    elif layer and any(request["rdma"] for request in asked):
+        # mlx5 derives the GUID of a function's RDMA device from the MAC address that the port sets.
+        entry["vf_settings"] = {"mac": DETERMINISTIC}
+    present = actual.port_of(nic)
+    # Raised if it is lower, and never lowered.
+    if port.mtu and present and (present["mtu"] < port.mtu or (present["mtu"] == port.mtu and not present["master"])):
+        entry["mtu"] = port.mtu
     return entry
-
-
-def _add_mtu(entry: Entry, mtu: int, port: Netdev | None) -> None:
-    """Add the MTU of the functions; raise that of their port if it is lower, but never lower it."""
-    if entry["vf_driver"] != VFIO:
-        entry["vf_mtu"] = mtu
-    if port is None or port["mtu"] > mtu or (port["mtu"] == mtu and port["master"]):
-        return
-    entry["mtu"] = mtu
 
 
 def _with_own_entry(own: InterfaceSpec, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:

@@ -13,15 +13,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.requested_
     with_modules,
     with_requests,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import facts, netdev, nic
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
+CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 NICS = "feature.node.kubernetes.io/pci-15b3.present"
 ONE, TWO = "0000:18:00.0", "0000:40:00.0"
@@ -170,16 +172,9 @@ class TestMerge:
         (
             [
                 asked("a", ports=[{"name": "ens1f0", "range": [0, 3]}]),
-                asked("b", ports=[{"name": "ens1f0", "range": [4, 7]}], vf_driver="vfio-pci"),
+                asked("b", ports=[{"name": "ens1f0", "range": [4, 7]}], link_layer="InfiniBand"),
             ],
-            "different deviceType",
-        ),
-        (
-            [
-                asked("a", ports=[{"name": "ens1f0", "range": [0, 3]}], mtu=1500),
-                asked("b", ports=[{"name": "ens1f0", "range": [4, 7]}], mtu=9000),
-            ],
-            "different mtu",
+            "/b: .*LINK_TYPE_P1: IB",
         ),
         ([asked(pci=[ONE], link_layer="InfiniBand")], "LINK_TYPE_P1: IB"),
     ],
@@ -187,6 +182,56 @@ class TestMerge:
 def test_what_no_entry_can_hold_is_refused(requests: list[Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         made(*requests)
+
+
+def of_range(name: str, first: int, last: int, **functions: Any) -> Any:
+    return asked(name, ports=[{"name": "ens1f0", "range": [first, last]}], **functions)
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        # Each VF gets what the SR-IOV operator's group of it has; those of no group keep the kernel's driver.
+        ([of_range("a", 0, 1, vf_driver="vfio-pci")], {"vf_driver": {"0-1": "vfio-pci"}}),
+        ([of_range("a", 0, 1, mtu=9000)], {"vf_driver": "netdevice", "mtu": 9000, "vf_mtu": {"0-1": 9000}}),
+        (
+            [of_range("a", 0, 3, rdma=True, mtu=9000), of_range("b", 4, 7, vf_driver="vfio-pci", mtu=4000)],
+            {"vf_driver": {"4-7": "vfio-pci"}, "vf_mtu": {"0-3": 9000}, "mtu": 9000},
+        ),
+        (
+            [of_range("a", 0, 3, mtu=1500), of_range("b", 4, 7, mtu=9000)],
+            {"vf_driver": "netdevice", "vf_mtu": {"0-3": 1500, "4-7": 9000}, "mtu": 9000},
+        ),
+        ([of_range("a", 0, 3, mtu=9000), of_range("b", 4, 7, mtu=9000)], {"vf_mtu": 9000}),
+        ([of_range("a", 0, 7, vf_driver="vfio-pci")], {"vf_driver": "vfio-pci"}),
+    ],
+)
+def test_each_range_of_a_port_gets_what_its_policy_asks_for(requests: list[Any], expected: Any) -> None:
+    found = entries(*requests)[ONE]
+    assert {key: found[key] for key in expected} == expected
+    assert (found["vfs"], found.get("vf_mtu")) == (8, expected.get("vf_mtu"))
+
+
+def test_ranges_end_with_the_number_of_vfs_that_the_host_gives() -> None:
+    requests = [of_range("a", 0, 3, mtu=1500), of_range("b", 4, 7, vf_driver="vfio-pci")]
+    own = [{"pci": ONE, "vfs": 6}]
+    assert entries(*requests, interfaces=own)[ONE]["vf_driver"] == {"4-5": "vfio-pci"}
+    assert entries(*requests, interfaces=[{**own[0], "vfs": 2}])[ONE]["vf_driver"] == "netdevice"
+
+
+def test_a_range_that_its_own_resource_takes_away_is_named() -> None:
+    """The SR-IOV operator has one group of a resource on a port: that of the later policy (mergeConfigs)."""
+    requests = [of_range("vfs", 0, 3, rdma=True), of_range("vfs", 4, 7, vf_driver="vfio-pci")]
+    requests[0]["source"] = "SriovNetworkNodePolicy/first"
+    desired, notices = made(*requests)
+    assert desired["interfaces"][0]["vf_driver"] == {"4-7": "vfio-pci"}
+    assert notices == [f"{ONE} (ens1f0): SriovNetworkNodePolicy/vfs takes precedence over SriovNetworkNodePolicy/first"]
+
+
+def test_infiniband_functions_for_guests_get_guids_too() -> None:
+    port = host(nics=[nic(ONE, "ib0", link_layer="InfiniBand")], netdevs=[netdev("ib0", ONE, mtu=4092)])
+    found = entries(asked(vendor="15b3", vf_driver="vfio-pci"), found=port)[ONE]
+    assert found == {"vfs": 8, "vf_driver": "vfio-pci", "vf_guids": "deterministic"}
 
 
 def test_a_broken_request_is_refused_with_its_place() -> None:
@@ -219,6 +264,33 @@ class TestMode:
     def test_what_two_variables_would_set_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match=r"ib_core\.netns_mode"):
             made(self.asked("exclusive"), kernel_arguments=["ib_core.netns_mode=1"])
+
+
+def test_a_recorded_host_gives_some_vfs_of_a_port_away_and_takes_them_back() -> None:
+    kernel = Kernel(FLEET["roce-h100-01"]().document())
+    before = settled(kernel)
+    port = {"pci": ["0000:40:00.0"], "ports": [{"name": "rail1", "range": [0, 1]}], "vfs": 4, "rdma": True, "mtu": 9000}
+    other = {**port, "ports": [{"name": "rail1", "range": [3, 3]}], "rdma": False, "vf_driver": "vfio-pci"}
+    own = [{"pci": "0000:40:00.0", "name": "rail1"}]
+    desired = check_spec({"requests": [asked("rdma", **port), asked("guests", **other)], "interfaces": own})
+    steps = {step["id"]: step["action"] for step in preview(kernel, desired, CHECK, None)["plan"]["steps"]}
+    assert steps["vfs:0000:40:00.0:driver"] == "bind VF 3 to vfio-pci"
+    assert steps["mtu:0000:40:00.0:vfs"] == "set the MTU of its new VFs 0 to 1 to 9000"
+    outcome = apply(kernel, desired, APPLY, None, kernel)
+    assert outcome.get("failed") is None, outcome.get("msg")
+    functions = [f"/sys/bus/pci/devices/0000:40:00.0/virtfn{number}" for number in range(4)]
+    drivers = [kernel.link(f"{function}/driver").rsplit("/", 1)[-1] for function in functions]
+    assert drivers == ["mlx5_core", "mlx5_core", "mlx5_core", "vfio-pci"]
+    # Processes can be read, and none has the VF open.
+    kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
+    kernel.tree.add_file("/proc/2/comm", "kthreadd\n")
+    removed = apply(kernel, {**desired, "consents": {**desired["consents"], "vf_reset": True}}, REMOVE, None, kernel)
+    assert removed.get("failed") is None, removed.get("msg")
+    after = settled(kernel)
+    changed = {
+        path for path in {**before["files"], **after["files"]} if before["files"].get(path) != after["files"].get(path)
+    }
+    assert sorted(path for path in changed if path.startswith("/sys/devices")) == []
 
 
 @pytest.mark.parametrize(
