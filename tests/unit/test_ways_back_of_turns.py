@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.tests.unit.test_conditions_of_turns import 
 
 INCLUDES = {
     "drain.yml": "Drain the node before the rollback if it was spared, or an earlier run was killed",
-    "rollback.yml": "Roll back the host",
+    "rollback.yml": "Roll back the host after its failed turn",
 }
 FAILED: dict[str, Any] = {"_rdma_fabric_host_end": {"unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}}
 DUE: dict[str, Any] = {
