@@ -174,7 +174,8 @@ class Role:
             copy.write_text(text, encoding="utf-8")
         (folder / "action_plugins").mkdir()
         state = f"(given['state'] or '{DRAINED}')"
-        looked = "told['looks']" + f" if given['state'] == '{EMPTY}' else [told['drain']]"
+        looks = "[{'before': given['before'] or {}, **look} for look in told['looks']]"
+        looked = f"{looks} if given['state'] == '{EMPTY}' else [told['drain']]"
         for name, of, answers, call in (
             (HOST, OF_HOST, "told['answers']", repr(HOST)),
             (REBOOT, OF_ACTION, "[{'rebooted': True}]", repr(REBOOT)),
@@ -199,7 +200,7 @@ class Role:
         ``answers`` are those of rdma_host after the reboots.
         """
         part = (CHECKOUT / "playbooks" / "parts" / "reboots.yml").read_text(encoding="utf-8")
-        part = part.replace("rdma.fabric.host\n", "host\n").replace("../../roles/", "roles/")
+        part = part.replace("rdma.fabric.host\n", "host\n")
         (self._folder / "reboots.yml").write_text(part, encoding="utf-8")
         rollouts = [{"source": "p", "node_selector": {}, "parallel": parallel, "drain": {}}]
         validated = {"spec": {"hosts": {name: {} for name in answers}, "rollouts": rollouts}}
