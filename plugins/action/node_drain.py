@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import DEVICE_LABELS
@@ -37,7 +38,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
     wait_for_jobs,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, DrainOptions, Verdict
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, DrainOptions, Verdict, judge
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import (
     DELETED,
     boot_of,
@@ -59,12 +60,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file impor
 # A drain may have failed for the API server, which is not to be waited for once more.
 _UNDONE_WITHIN = 30.0
 _MOST_NAMED = 5
+# What a pod has that says nothing (k8s.io/api, core/v1), and takes only if it does not listen.
+_USUAL_GRACE = 30
 
 
 _BESIDES_DRAINS = {
     "empty": (*ClusterAction.variables, "node", "resources", "pod_selector"),
     "ready": (*ClusterAction.variables, "node", "timeout"),
-    "uncordoned": (*ClusterAction.variables, "node", "resources", "timeout"),
+    "uncordoned": (*ClusterAction.variables, "node", "resources", "restart_daemon_sets", "timeout"),
 }
 # What the role host has found in the turn of a host.
 _OF_THE_TURN = ("turn", "drain", "reboot", "others")
@@ -81,6 +84,7 @@ class ActionModule(ClusterAction):
         "force": "rdma_fabric_drain_force",
         "delete_empty_dir": "rdma_fabric_drain_delete_empty_dir",
         "give_back": "rdma_fabric_drain_give_back",
+        "restart_daemon_sets": "rdma_fabric_drain_restart_daemon_sets",
         "timeout": "rdma_fabric_drain_timeout",
         "wait_for": "rdma_fabric_drain_wait_for",
         "wait_timeout": "rdma_fabric_drain_wait_timeout",
@@ -165,8 +169,9 @@ class ActionModule(ClusterAction):
             ours = to_uncordon(found, arguments["run"]).patch is not None
             if arguments["wait"] and (ours or (kept is not None and mark_of(found) is None)):
                 self._wait(cluster, arguments, kept, found)
+            rows = self._restart(cluster, arguments) if ours and before else []
             step = cluster.write(lambda node: to_uncordon(node, arguments["run"]), dry_run=self.check_mode)
-            return self._result(cluster, before, (before or self._anew) and not _frees(step), step, [])
+            return self._result(cluster, before, (before or self._anew) and not _frees(step), step, rows)
         if arguments["state"] == "cordoned":
             step = self._cordon(cluster, arguments)
             jobs = self._wait_for_jobs(cluster, arguments)
@@ -273,6 +278,29 @@ class ActionModule(ClusterAction):
                 missing=missing,
             )
 
+    def _restart(self, cluster: NodeCluster, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        """Have DaemonSets replace pods that held a device over the change, where that is wanted; return the rows."""
+        if not arguments["restart_daemon_sets"] or self.check_mode:
+            return []
+        limit, options = unlimited(float(arguments["timeout"])), replace(_options(arguments), everything=False)
+        there = judge(cluster.pods(), options, cluster.has_daemon_set)
+        held = frozenset(verdict.uid for verdict in there if verdict.keeps)
+        drain = Drain(cluster, cluster.name, replace(options, restarts=held), limit, self.progress)
+        if not held:
+            return []
+        try:
+            with cluster.connection.until(cluster.now() + limit):
+                drain.run()
+        except DrainFailed as failure:
+            raise ActionFailure(
+                f"node {cluster.name} stays cordoned, as pods of DaemonSets still hold what was changed: {failure}",
+                node=cluster.name,
+                cordoned=True,
+                changed=bool(drain.seen),
+                pods=_rows_of(drain, []),
+            ) from failure
+        return _rows_of(drain, [])
+
     def _drain(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
         before = is_cordoned(found)
         limit = unlimited(float(arguments["timeout"]))
@@ -284,11 +312,14 @@ class ActionModule(ClusterAction):
             raise ActionFailure(
                 f"node {cluster.name} is not drained, {kept}: {failure}", node=cluster.name
             ) from failure
+        said = [*_kept(cluster.name, planned, arguments), *_slow(cluster.name, planned, limit)]
+        for text in said:
+            self.progress(text)
         step = self._cordon(cluster, arguments)
         if self.check_mode:
             refusals = drain.foresee(planned)
             rows = [_row(verdict, blocked=refusals.get(verdict.uid, "")) for verdict in planned]
-            return self._result(cluster, before, True, step, rows, notices=_foreseen(cluster.name, rows))
+            return self._result(cluster, before, True, step, rows, notices=[*_foreseen(cluster.name, rows), *said])
         try:
             jobs = self._wait_for_jobs(cluster, arguments)
             with cluster.connection.until(cluster.now() + limit):
@@ -302,7 +333,7 @@ class ActionModule(ClusterAction):
                 changed=(cordoned and step.patch is not None) or bool(drain.seen),
                 pods=_rows_of(drain, []),
             ) from failure
-        return self._result(cluster, before, True, step, _rows_of(drain, staying), notices=jobs)
+        return self._result(cluster, before, True, step, _rows_of(drain, staying), notices=[*said, *jobs])
 
     def _undo(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> tuple[bool, str]:
         """Uncordon a node whose drain has failed, where that is wanted; return whether it is cordoned, in words too.
@@ -422,6 +453,27 @@ def _foreseen(node: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what is said in check mode of pods whose eviction would be refused now."""
     blocked = [f"{row['namespace']}/{row['name']}: {row['blocked']}" for row in rows if row["blocked"]]
     return [f"node {node}: evictions that would be refused now: {named(blocked, _MOST_NAMED)}"] if blocked else []
+
+
+def _kept(node: str, verdicts: Sequence[Verdict], arguments: Mapping[str, Any]) -> list[str]:
+    """Return what is said of pods that stay with what a change of the node may take from them."""
+    pods = [f"{verdict} ({verdict.keeps})" for verdict in verdicts if verdict.keeps]
+    step = "they are restarted before the node takes pods again"
+    if not arguments["restart_daemon_sets"]:
+        step = "restart them after the change (rdma_fabric_drain_restart_daemon_sets: true does)"
+    what = "pods of DaemonSets stay and hold what a change takes from them"
+    return [f"node {node}: {what}: {named(pods, _MOST_NAMED)}; {step}"] if pods else []
+
+
+def _slow(node: str, verdicts: Sequence[Verdict], limit: float) -> list[str]:
+    """Return what is said of pods that may take longer to end than the drain waits; most end long before."""
+    pods = [f"{verdict} ({verdict.grace} s)" for verdict in verdicts if _may_outlast(verdict, limit)]
+    what = f"pods that may take longer to end than the {limit:g} s that the drain waits, and end all the same"
+    return [f"node {node}: {what}: {named(pods, _MOST_NAMED)}; raise the timeout of the drain"] if pods else []
+
+
+def _may_outlast(verdict: Verdict, limit: float) -> bool:
+    return verdict.action == EVICT and verdict.grace > max(limit, _USUAL_GRACE)
 
 
 def _rows_of(drain: Drain, staying: Sequence[Verdict]) -> list[dict[str, Any]]:

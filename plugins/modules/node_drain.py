@@ -147,6 +147,13 @@ options:
         that somebody else had cordoned before.
     type: bool
     default: false
+  restart_daemon_sets:
+    description:
+      - Whether O(state=uncordoned) has DaemonSets replace their pods on the node that hold a device, before the node
+        takes pods again. What such a pod holds may be gone since the change. They are evicted, so that budgets count.
+      - Without it, O(state=drained) names these pods in RV(notices).
+    type: bool
+    default: false
   timeout:
     description:
       - How long evictions and the end of the pods may take together, or the node to be ready, in seconds. V(0) is
@@ -186,7 +193,8 @@ cordoned:
   type: bool
   sample: true
 pods:
-  description: What happened to each pod of the node, or would happen in check mode. Empty unless O(state=drained).
+  description: What happened to each pod of the node, or would happen in check mode. Empty unless O(state=drained); with
+    O(restart_daemon_sets), O(state=uncordoned) has the pods that it restarted.
   returned: always
   type: list
   elements: dict
@@ -261,6 +269,8 @@ notices:
   description:
     - Who else cordoned the node, that it was registered again, and which jobs still ran when the wait ended. In check
       mode, which evictions would be refused now.
+    - Pods of DaemonSets that stay with a device, and pods whose grace period is longer than O(timeout), as they are
+      known before the node is cordoned.
   returned: success
   type: list
   elements: str

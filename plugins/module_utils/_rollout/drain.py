@@ -249,6 +249,8 @@ class Drain:
                 "then run again"
             )
         since = metadata.get("deletionTimestamp") or "now"
+        if entry.verdict.grace > self.limit:
+            return f"it has been told to end by {since}: its grace period is {entry.verdict.grace} s; raise the limit"
         return (
             f"it has been told to end by {since}, and the kubelet has not reported its end; raise the limit if its "
             "grace period is longer, or look at the kubelet of the node, then run again"

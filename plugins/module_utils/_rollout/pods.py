@@ -28,6 +28,7 @@ NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
 _VERBS_DEVICES = "/dev/infiniband"
 _CONTAINERS = ("containers", "initContainers")
 FINISHED = ("Succeeded", "Failed")
+_RETURNS = "the DaemonSet "
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class DrainOptions:
     """What a drain is asked for.
 
     ``everything`` takes every pod, not only those that hold devices; ``resources`` are patterns of the names of
-    extended resources, ``selected`` the uids of the pods that a label selector takes, None without one.
+    extended resources, ``selected`` the uids of the pods that a label selector takes, None without one. With uids in
+    ``restarts`` it is about these pods of DaemonSets alone: their controllers replace them.
     """
 
     everything: bool = False
@@ -43,11 +45,16 @@ class DrainOptions:
     force: bool = False
     delete_empty_dir: bool = False
     selected: frozenset[str] | None = None
+    restarts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of one pod, and why; ``uid`` tells it from another one of the same name."""
+    """What becomes of one pod, and why; ``uid`` tells it from another one of the same name.
+
+    ``keeps`` is what one that stays for its DaemonSet holds all the same, ``grace`` the seconds that a pod may take to
+    end.
+    """
 
     namespace: str
     name: str
@@ -55,6 +62,8 @@ class Verdict:
     action: str
     reason: str
     ending: bool = False
+    keeps: str = ""
+    grace: int = 0
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -69,6 +78,7 @@ def judge(pods: Iterable[Json], options: DrainOptions, has_daemon_set: Callable[
 def _verdict(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> Verdict:
     metadata = pod["metadata"]
     action, reason = _decide(pod, options, has_daemon_set)
+    stays_for_its_own = action == STAY and reason.startswith(_RETURNS)
     return Verdict(
         namespace=str(metadata.get("namespace") or ""),
         name=str(metadata["name"]),
@@ -76,6 +86,8 @@ def _verdict(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, st
         action=action,
         reason=reason,
         ending=bool(metadata.get("deletionTimestamp")),
+        keeps=what_it_holds(pod, options.resources) if stays_for_its_own else "",
+        grace=int((pod.get("spec") or {}).get("terminationGracePeriodSeconds") or 0),
     )
 
 
@@ -89,7 +101,8 @@ def _decide(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str
     metadata, owner = pod["metadata"], controller_of(pod)
     of_daemon_set = owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion", "")).startswith("apps/")
     if of_daemon_set and has_daemon_set(str(metadata.get("namespace") or ""), str(owner.get("name"))):
-        return STAY, f"the DaemonSet {owner.get('name')} would bring it back at once"
+        is_replaced = metadata["uid"] in options.restarts
+        return (EVICT, held) if is_replaced else (STAY, f"{_RETURNS}{owner.get('name')} would bring it back at once")
     forbids = _why_it_forbids(pod, options, owner, orphan=of_daemon_set)
     if forbids and not metadata.get("deletionTimestamp"):
         return REFUSE, forbids
@@ -105,6 +118,8 @@ def _why_it_stays(pod: Json, options: DrainOptions, held: str) -> str:
         return f"its label {SKIP_LABEL} says so"
     if options.selected is not None and metadata["uid"] not in options.selected:
         return "the pod selector does not take it"
+    if options.restarts and controller_of(pod).get("kind") != "DaemonSet":
+        return "it is of no DaemonSet"
     if not held:
         return "it holds no RDMA device, GPU or secondary network"
     return "it has finished and no longer holds anything" if _has_finished(pod) and not options.everything else ""

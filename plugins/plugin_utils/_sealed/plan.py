@@ -51,6 +51,7 @@ OF_HOSTS = (
     "drain_pod_selector",
     "drain_force",
     "drain_delete_empty_dir",
+    "drain_restart_daemon_sets",
     "drain_wait_for",
     "rollback",
     *(row.short for row in HOOKS),

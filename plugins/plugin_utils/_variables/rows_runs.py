@@ -391,6 +391,18 @@ OF_RUNS = (
         asked=True,
     ),
     Variable(
+        "drain_restart_daemon_sets",
+        "bool",
+        (
+            "Whether pods of DaemonSets that hold a device are restarted before the node takes pods again. What they "
+            "hold may be gone after the change.",
+        ),
+        _NODE,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
         "drain_give_back",
         "bool",
         (

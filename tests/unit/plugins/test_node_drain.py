@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects i
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import cluster
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure, good
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import DAEMON_SET, Json, pod
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.plugins.node_server import NODE, Nodes
@@ -264,3 +264,57 @@ def test_a_node_whose_jobs_cannot_be_asked_for_is_given_back_where_that_is_wante
     assert "unable to parse requirement" in result["msg"]
     assert ("It takes pods again" in result["msg"], result.get("cordoned")) == (give_back, not give_back)
     assert cordoned(server) is not give_back
+
+
+def of_daemon_set(server: Nodes) -> None:
+    """Put a pod with a device on the node, of a DaemonSet that replaces it when it is evicted."""
+    metadata = {"name": "plugin", "namespace": "ns"}
+    server.put("daemonsets", {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata})
+    come(server, "storage", owner=DAEMON_SET)
+
+    def evict(_number: int, method: str, path: str) -> Reply | None:
+        if method != "POST" or not path.endswith("/eviction"):
+            return None
+        del server.objects[("pods", "ns", path.split("/")[-2])]
+        come(server, "replaced", owner=DAEMON_SET)
+        return good({}, 201)
+
+    server.intercept = evict
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_pod_of_a_daemon_set_that_keeps_its_device_is_named_before_the_change(
+    server: Nodes, check: bool, restarts: bool
+) -> None:
+    of_daemon_set(server)
+    (notice,) = drain("drained", check=check, restart_daemon_sets=restarts)["notices"]
+    assert "ns/storage (it has the resource rdma/rdma_shared_device_a)" in notice
+    assert ("rdma_fabric_drain_restart_daemon_sets: true" in notice) is not restarts
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_it_is_replaced_before_the_node_takes_pods_again_by_consent(server: Nodes, restarts: bool) -> None:
+    of_daemon_set(server)
+    before = drained()
+    result = drain("uncordoned", before=before, restart_daemon_sets=restarts)
+    assert not result.get("failed"), result
+    assert [(row["name"], row["action"]) for row in result["pods"]] == [("storage", "evicted")] * restarts
+    assert sorted(name for kind, _place, name in server.objects if kind == "pods") == [
+        "replaced" if restarts else "storage"
+    ]
+    assert not cordoned(server)
+
+
+@pytest.mark.parametrize(("grace", "is_told"), [(7200, True), (60, False)])
+def test_a_grace_period_beyond_the_limit_is_told_before_the_node_is_cordoned(
+    server: Nodes, grace: int, is_told: bool
+) -> None:
+    come(server, "train")["spec"]["terminationGracePeriodSeconds"] = grace
+    server.intercept = lambda _number, _method, path: good({}, 201) if path.endswith("/eviction") else None
+    notices = drain("drained", check=True)["notices"]
+    told = (
+        "pods that may take longer to end than the 60 s that the drain waits, and end all the same: ns/train (7200 s)"
+    )
+    assert [told in notice for notice in notices] == [True] * is_told
+    assert ("its grace period is 7200 s; raise the limit" in drain("drained")["msg"]) is is_told
