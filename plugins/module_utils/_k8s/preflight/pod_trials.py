@@ -168,7 +168,7 @@ def _refusal(connection: Connection, pod: Json) -> ApiFault | None:
 def _counts(fault: ApiFault, namespace: _Namespace) -> bool:
     """Tell whether a refusal is one of the pod, where it will be.
 
-    What is wrong with its fields has been said of its workload, or its controller fixes it.
+    What is wrong with its fields has been said of its workload, or is for its controller to fill in.
     """
     if fault.fault is Fault.NOT_FOUND or _UNJUDGED.search(fault.message):
         return False
