@@ -60,8 +60,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file impor
 # A drain may have failed for the API server, which is not to be waited for once more.
 _UNDONE_WITHIN = 30.0
 _MOST_NAMED = 5
-# What a pod has that says nothing (k8s.io/api, core/v1), and takes only if it does not listen.
-_USUAL_GRACE = 30
 
 
 _BESIDES_DRAINS = {
@@ -467,13 +465,9 @@ def _kept(node: str, verdicts: Sequence[Verdict], arguments: Mapping[str, Any]) 
 
 def _slow(node: str, verdicts: Sequence[Verdict], limit: float) -> list[str]:
     """Return what is said of pods that may take longer to end than the drain waits; most end long before."""
-    pods = [f"{verdict} ({verdict.grace} s)" for verdict in verdicts if _may_outlast(verdict, limit)]
+    pods = [f"{verdict} ({verdict.grace} s)" for verdict in verdicts if verdict.may_outlast(limit)]
     what = f"pods that may take longer to end than the {limit:g} s that the drain waits, and end all the same"
     return [f"node {node}: {what}: {named(pods, _MOST_NAMED)}; raise the timeout of the drain"] if pods else []
-
-
-def _may_outlast(verdict: Verdict, limit: float) -> bool:
-    return verdict.action == EVICT and verdict.grace > max(limit, _USUAL_GRACE)
 
 
 def _rows_of(drain: Drain, staying: Sequence[Verdict]) -> list[dict[str, Any]]:

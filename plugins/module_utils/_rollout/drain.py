@@ -249,7 +249,7 @@ class Drain:
                 "then run again"
             )
         since = metadata.get("deletionTimestamp") or "now"
-        if entry.verdict.grace > self.limit:
+        if entry.verdict.may_outlast(self.limit):
             return f"it has been told to end by {since}: its grace period is {entry.verdict.grace} s; raise the limit"
         return (
             f"it has been told to end by {since}, and the kubelet has not reported its end; raise the limit if its "

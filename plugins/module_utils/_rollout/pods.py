@@ -28,6 +28,8 @@ NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
 _VERBS_DEVICES = "/dev/infiniband"
 _CONTAINERS = ("containers", "initContainers")
 FINISHED = ("Succeeded", "Failed")
+# What a pod has that asks for none (k8s.io/api, core/v1).
+_USUAL_GRACE = 30
 _RETURNS = "the DaemonSet "
 
 
@@ -67,6 +69,10 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    def may_outlast(self, limit: float) -> bool:
+        """Tell whether a pod that has to leave asks for more seconds to end than the limit."""
+        return self.action == EVICT and self.grace > max(limit, _USUAL_GRACE)
 
 
 def judge(pods: Iterable[Json], options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> list[Verdict]:
