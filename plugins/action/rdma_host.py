@@ -124,7 +124,8 @@ class ActionModule(HostAction):
             else:
                 result = self._answer_in_time(name, desired, arguments, task_vars)
                 check_result(name, result, keeps=output is not None)
-            result = explained(result, desired)
+            # Of other answers the shape of plan and facts is not known.
+            result = explained(result, desired) if recorded or output is not None else result
             result["reboot_due"] = self._reboot_due(result, arguments)
             boot = result.pop("boot_id", "")
             result["is_controller"] = bool(boot) and boot == boot_of_controller()

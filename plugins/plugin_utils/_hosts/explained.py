@@ -12,6 +12,7 @@ that the port sets, and RDMA-CM finds devices by it (sriov-network-operator, iss
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import Any, Callable, Iterable, Iterator, Mapping, Pattern
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, REFUSED, describe
@@ -31,10 +32,48 @@ _OTHER_PYTHON = (
     "install Python 3.8 or newer of the distribution, or one on a local file system outside of homes, and set "
     "ansible_python_interpreter of the host to it"
 )
-# What to do about a refusal, by its text; a mapping is by the distribution's ID.
+# What to do about a refusal or notice, by its text, with what is now and what is wanted; a mapping is by the
+# distribution's ID. Socket Direct: torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, mlx5_sd_get_adev.
 _REMEDIES: tuple[tuple[Pattern[str], str | Mapping[str, str]], ...] = (
     (re.compile(r"could not run: .* is mounted ro$"), "mount it writable, or leave out here what its image sets"),
     (re.compile(r"could not run: .* (?:is mounted noexec|is on the network|starts? nothing there)$"), _OTHER_PYTHON),
+    (
+        re.compile(r"it as \S+: renamed, it has no address and no route after the next boot$"),
+        "configure {to} there as well, run again, and remove {now} there once the host has started with the new name",
+    ),
+    (
+        re.compile(r"^the BIOS left no memory for its VFs "),
+        "switch SR-IOV and Above 4G Decoding on in the BIOS, or add rdma_fabric_kernel_arguments: [pci=realloc], and "
+        "reboot; until then the kernel refuses each number",
+    ),
+    (
+        re.compile(r"if no VF is bound while it is made, .* and the boot unit binds them before it$"),
+        "leave vfs and eswitch_mode out here and have netplan do both for these ports (virtual-function-count, "
+        "embedded-switch-mode: switchdev, delay-virtual-functions-rebind: true), or take them out of the bond",
+    ),
+    (
+        re.compile(r"^its driver is loaded, and no interface is here$"),
+        "look for it in another network namespace, load ib_ipoib, or, of a Socket Direct card, select the first half, "
+        "which has the interface",
+    ),
+    (
+        re.compile(r"^it has neither an interface nor an RDMA device, and nothing tells which flash is behind it$"),
+        "of a Socket Direct card ask for the image in the entry of the half that has them, else load its driver",
+    ),
+    (
+        re.compile(r"^the fabric manager manages this host's NVSwitches through it "),
+        "remove the entry: it is not a NIC of the fabric, and without it GPUs have no NVLink",
+    ),
+    (
+        re.compile(r"^the driver answers no DCB request \("),
+        "look for another owner of the port in its firmware (DPU mode, multi-host), and at the kernel's "
+        "CONFIG_MLX5_CORE_EN_DCB",
+    ),
+    (
+        re.compile(r"^Spectrum-X: .* and each start of the card loses them$"),
+        "a NicConfigurationTemplate with spectrumXOptimized for NVIDIA's NIC configuration operator, which also runs "
+        "the congestion control (doca_spcx_cc), or a unit of your own with mlxreg and doca_spcx_cc",
+    ),
     (
         re.compile(r"^no supported boot loader was found$"),
         {
@@ -96,7 +135,8 @@ def _with_remedies(result: dict[str, Any]) -> dict[str, Any]:
     """Return an answer in which each refusal and notice ends with what to do about it, wherever the answer has it."""
     plan, facts = result["plan"], completed(result["facts"])
     steps = [_with_remedy(step, facts) if step["status"] == REFUSED else step for step in plan["steps"]]
-    notices = [f"{text}{_of_policy(text, facts)}{_writers_of(text)}" for text in plan["notices"]]
+    notices = [f"{text}{_of_policy(text, facts)}{remedy_of(text, facts)}" for text in plan["notices"]]
+    notices = [f"{text}{_writers_of(text)}" for text in notices]
     told = {describe(former): describe(now) for former, now in zip(plan["steps"], steps) if now is not former}
     told.update({one_line(former): one_line(now) for former, now in zip(plan["notices"], notices) if now != former})
     if not told:
@@ -115,7 +155,7 @@ def _with_remedy(step: Any, facts: Mapping[str, Any]) -> Any:
     if selector and detail.startswith(NO_SUCH):
         detail += _meaning(selector[1], selector[2], facts)
     else:
-        detail += f"{remedy_of(detail, facts)}{_writers_of(detail)}"
+        detail += f"{remedy_of(detail, facts, step)}{_writers_of(detail)}"
     return step if detail == step["detail"] else {**step, "detail": detail}
 
 
@@ -139,12 +179,12 @@ def _writers_of(text: str) -> str:
     return "".join(f"; {switch.format(file=match.group())}" for match, switch in found if match)
 
 
-def remedy_of(refusal: str, facts: Mapping[str, Any]) -> str:
+def remedy_of(refusal: str, facts: Mapping[str, Any], step: Mapping[str, Any] = MappingProxyType({})) -> str:
     """Return what to do about a refusal of a host, empty where the refusal says it or nothing is known."""
     system = facts.get("system", {}).get("os", {}).get("id", "")
     remedies = (remedy for pattern, remedy in _REMEDIES if pattern.search(refusal))
     text = next((each if isinstance(each, str) else each.get(system, "") for each in remedies), "")
-    return f"; next: {text}" if text else ""
+    return f"; next: {text.format(now=step.get('from'), to=step.get('to'))}" if text else ""
 
 
 def _runtimes(document: Document) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu import roce_mtu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import remedy_of
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     desired,
     facts,
@@ -79,14 +80,14 @@ class TestMatching:
             ("vfio-pci", "bound to vfio-pci"),
             (None, "no driver"),
             ("mlx5_core", "another network namespace"),
-            ("mlx5_core", "ib_ipoib is not loaded"),
-            ("mlx5_core", "second half of a Socket Direct card"),
+            ("mlx5_core", "load ib_ipoib"),
+            ("mlx5_core", "of a Socket Direct card, select the first half"),
         ],
     )
     def test_a_function_without_interface_is_refused(self, driver: str | None, why: str) -> None:
         steps = make_plan(desired(interface(pci=PF, name="rail0", mtu=9000)), facts([nic(PF, driver=driver)]))["steps"]
         assert [(step["concern"], step["status"]) for step in steps] == [("naming", "refused")]
-        assert why in steps[0]["detail"]
+        assert why in f"{steps[0]['detail']}{remedy_of(steps[0]['detail'], {})}"
 
     def test_representors_are_not_the_interface_of_the_function(self) -> None:
         state = facts(

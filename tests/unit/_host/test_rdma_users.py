@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import SAME, judge, seal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, check_spec
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import remedy_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import roce
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import RELEASE, driver_host
@@ -301,7 +302,7 @@ class TestVfLag:
         ]
         for _name, _status, detail in found:
             assert "enp170s0f0np0 and enp170s0f1np1 are ports of bond0 on one card" in detail
-            assert "delay-virtual-functions-rebind: true" in detail
+            assert "delay-virtual-functions-rebind: true" in remedy_of(detail, {})
 
     def test_the_mode_is_asked_of_both_ports(self) -> None:
         kernel = self.host()

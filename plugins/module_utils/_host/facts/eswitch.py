@@ -111,12 +111,7 @@ def vf_lag_refusal(actual: HostState, interfaces: Sequence[Interface], interface
     if len(asked) < len(ports):
         return f"{why}with all of them in switchdev mode; next: give each of them eswitch_mode: switchdev"
     if any(each.functions if each.wanted["vfs"] is None else each.wanted["vfs"] for each in asked):
-        return (
-            f"{why}if no VF is bound while it is made, at each boot as well, and the boot unit binds them before "
-            "it; next: leave vfs and eswitch_mode out here and have netplan do both for these ports "
-            "(virtual-function-count, embedded-switch-mode: switchdev, delay-virtual-functions-rebind: true), or take "
-            f"them out of {bond['name']}"
-        )
+        return f"{why}if no VF is bound while it is made, at each boot as well, and the boot unit binds them before it"
     return ""
 
 

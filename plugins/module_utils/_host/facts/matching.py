@@ -197,10 +197,7 @@ def _managing(interface: Interface) -> Unmatched:
         action=f"leave {selector} alone",
         after=None,
         reason=f"rdma_fabric_interfaces has an entry for {selector}",
-        refusal=(
-            "it is not a NIC of the fabric: the fabric manager manages this host's NVSwitches through it (SW_MNG in "
-            "its vital product data), and without it GPUs have no NVLink; next: remove the entry"
-        ),
+        refusal="the fabric manager manages this host's NVSwitches through it (SW_MNG in its vital product data)",
     )
 
 
@@ -233,11 +230,7 @@ def _without_netdev(actual: HostState, interface: Interface) -> Unmatched:
     if ports:
         detail = f"it has several: {', '.join(port['name'] for port in ports)}; select one by current_name or mac"
     elif driver == NETDEV_DRIVER:
-        # Socket Direct: torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, mlx5_sd_get_adev.
-        detail = (
-            "its driver is loaded, so the interface is in another network namespace, ib_ipoib is not loaded, or it is "
-            "the second half of a Socket Direct card, whose first half has the interface"
-        )
+        detail = "its driver is loaded, and no interface is here"
     else:
         detail = f"it is bound to {driver}" if driver else "no driver is bound to it"
     return Unmatched(

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import remedy_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import bluefield3
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
@@ -156,7 +157,7 @@ class TestRefusals:
 
     def test_a_port_of_mlx5_without_dcb_is_told_of_its_other_owners(self) -> None:
         kernel = Kernel(host_with(CONNECTX7).document())
-        assert "DPU mode, multi-host" in refusals(previewed(kernel, {"pfc": [3]}))["pfc"]
+        assert "DPU mode, multi-host" in remedy_of(refusals(previewed(kernel, {"pfc": [3]}))["pfc"], {})
 
     def test_a_host_without_the_program_is_told_to_install_it(self) -> None:
         kernel = host()

@@ -109,11 +109,7 @@ def _problem(context: Context, card: ImageCard) -> str:
     if card.disagree:
         return "its PCI functions share one flash, and their entries ask for different images"
     if nic is not None and is_bare_half(nic):
-        return (
-            "it has neither an interface nor an RDMA device, as the second half of a Socket Direct card, so nothing "
-            "tells which flash is behind it: ask for the image in the entry of the half that has them, or load its "
-            "driver"
-        )
+        return "it has neither an interface nor an RDMA device, and nothing tells which flash is behind it"
     if card.read["problem"]:
         command = f"mstflint -d {card.key} -i {card.wanted['file'] or 'FILE'} burn"
         return unreadable(context, nic, card.read["problem"], command)

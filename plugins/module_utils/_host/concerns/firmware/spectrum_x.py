@@ -17,11 +17,7 @@ from ...facts.spectrum_x import is_asked
 from ...spec.firmware import ACCELERATION, GAPS, LOSSLESS, TRUST
 
 _MOST_NAMED = 4
-_NEXT = (
-    "no run sets these registers, and each start of the card loses them; next: a NicConfigurationTemplate with "
-    "spectrumXOptimized for NVIDIA's NIC configuration operator, which also runs the congestion control "
-    "(doca_spcx_cc), or a unit of your own with mlxreg and doca_spcx_cc"
-)
+_NEXT = "no run sets these registers, and each start of the card loses them"
 
 
 def remarks(context: Context) -> list[str]:

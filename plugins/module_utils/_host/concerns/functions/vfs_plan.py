@@ -38,11 +38,7 @@ from . import drivers_plan as drivers
 from . import settings_plan as functions
 from .settings_plan import leaves_switchdev, representors_in_use, switches
 
-_NO_MEMORY = (
-    "the BIOS left no memory for its VFs (their BARs have no addresses in its file resource), so the "
-    "kernel refuses each number: switch SR-IOV and Above 4G Decoding on in the BIOS, or add "
-    "rdma_fabric_kernel_arguments: [pci=realloc], and reboot"
-)
+_NO_MEMORY = "the BIOS left no memory for its VFs (their BARs have no addresses in its file resource)"
 _UNKNOWN = (
     "sriov_numvfs can't be read, so how many VFs a change would destroy is not known; next: read the kernel's "
     "log (dmesg), and run again"

@@ -30,8 +30,7 @@ def refusal_of_unknown_name(context: Context, name: Name) -> str:
     if files:
         return (
             f"{', '.join(files)} {'knows' if len(files) == 1 else 'know'} it as {current}: renamed, it has no address "
-            f"and no route after the next boot; next: configure {wanted} there as well, run again, and remove "
-            f"{current} there once the host has started with the new name"
+            "and no route after the next boot"
         )
     owner = owner_of(context.actual, netdev, current)
     if name.live or not _is_specific(owner) or _is_specific(owner_of(context.actual, netdev, wanted)):

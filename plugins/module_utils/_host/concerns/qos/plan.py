@@ -294,10 +294,7 @@ def _without_dcb(interface: Interface, port: QosPort) -> str:
         return ""
     driver = interface.driver
     if driver == NETDEV_DRIVER:
-        return (
-            "the driver answers no DCB request (dcb: Operation not supported): the firmware has another owner for this "
-            "port (DPU mode, multi-host), or the kernel lacks CONFIG_MLX5_CORE_EN_DCB"
-        )
+        return "the driver answers no DCB request (dcb: Operation not supported)"
     return f"the driver {driver} has no DCB operations (dcb: Operation not supported); qos false leaves this port out"
 
 
