@@ -47,6 +47,7 @@ NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugi
         (NO_CNI + "no net directory under pci device 0000:18:00.2", "has no interface on the node"),
         (NO_CNI + "master device is (ens1f0) not of type ipoib", "lacks an IPoIB interface"),
         (NO_CNI + 'InfiniBand status "" is not "configured" please check', "given the pod no GUID"),
+        (NO_CNI + "RDMA subsystem namespace awareness mode is set to shared", "exclusive RDMA devices"),
         (NO_CNI + "failed to move RDMA device mlx5_7 to namespace. invalid argument", "exclusive RDMA devices"),
         (NO_CNI + "more than one RDMA device found for 0000:18:00.2", "or several"),
         (NO_CNI + "still waiting for readinessindicatorfile @ /run/x", "cluster's own network"),
