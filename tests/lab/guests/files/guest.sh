@@ -42,7 +42,7 @@ interface_of() { # MAC address -> name of the interface; fails when none appears
 
 add_soft_rdma() {
     local rail=0 mac name
-    modprobe -a rdma_rxe ib_umad rdma_ucm ib_uverbs
+    modprobe -a rdma_rxe ib_uverbs # what components need beside these, a run loads
     while read -r mac; do
         # A driver's name for an interface does not last: udev gives it another one.
         interface_of "$mac" >/dev/null
