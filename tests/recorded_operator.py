@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator
+import lzma
+from functools import lru_cache
+from typing import Any, Iterator, NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import read_text
@@ -48,6 +51,36 @@ _OF_KIND: dict[str, dict[str, Any]] = {
 }
 
 
+class Case(NamedTuple):
+    """An input of the corpus: what the operator made of it, or why it refused it."""
+
+    name: str
+    settings: dict[str, Any]
+    documents: list[dict[str, Any]]
+    refused: str
+    objects: list[dict[str, Any]]
+
+
+@lru_cache(maxsize=None)
+def corpus() -> list[Case]:
+    """Return the recorded inputs with unusual values. Definitions are apart, in ``fields.json``."""
+    recorded = json.loads(lzma.decompress((FOLDER / "corpus.json.xz").read_bytes()))
+    objects = recorded["objects"]
+    return [Case(**{**case, "objects": [objects[place] for place in case["objects"]]}) for case in recorded["cases"]]
+
+
+def rendered_of(case: Case) -> list[dict[str, Any]]:
+    """Return what is rendered of an input of the corpus, without definitions and what is passed on as it is given.
+
+    Raises ``InvalidInput`` if it is refused.
+    """
+    passed_on = [body["metadata"]["name"] for body in case.documents if body["kind"] == "ConfigMap"]
+    given = [Document("input", body) for body in case.documents]
+    spec, _notices = build_spec(given, {}, {"nfd": False, **case.settings}, {})
+    made = [body for body in objects_of(render(spec)) if body["kind"] != "CustomResourceDefinition"]
+    return [body for body in made if body["kind"] != "ConfigMap" or body["metadata"]["name"] not in passed_on]
+
+
 def rendered(settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what is rendered of the recorded policy."""
     given = read_text("policy.yaml", (FOLDER / "policy.yaml").read_text(encoding="utf-8"))
@@ -59,7 +92,9 @@ def rendered(settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def leaves(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) of what an object says; items of lists of objects go by their folder or name.
+    """Yield (path, value) of what an object says, configurations in JSON included.
+
+    Items of lists of objects go by their folder or name.
 
     Of the object's own labels and annotations only the names count, and of an owner that there is one: what they say is
     about who made the object.
@@ -107,18 +142,18 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         for item in value:
             name = item.get("mountPath") or item.get("name") or json.dumps(item, sort_keys=True)
             yield from _walk(f"{path}.{name}", item)
+    elif isinstance(value, str) and path.endswith((".config", ".json")):
+        yield from _walk(path, json.loads(value))
     else:
         yield path, _meaning(path, value)
 
 
 def _meaning(path: str, value: Any) -> Any:
-    """Return what a text says: JSON as its value, settings as their lines without comments, a digest that it is one."""
+    """Return what a text says: settings as their lines without comments, a digest that it is one."""
     if not isinstance(value, str):
         return value
     if path.endswith("config-hash"):
         return _THERE
     if path.endswith(".ini"):
         return [line for line in map(str.strip, value.splitlines()) if line and not line.startswith("#")]
-    if path.endswith((".config", ".json")):
-        return json.loads(value)
     return value
