@@ -429,6 +429,7 @@ def test_every_leaf_has_an_effect_or_is_named(case: Case) -> None:
 
 
 def test_the_samples_hold_every_field() -> None:
+    assert set(MODELS) <= {case.model.name for case in CASES}
     for model in {case.model.name: case.model for case in CASES}.values():
         declared = {f"{owner}.{name}".lstrip(".") for owner, name, field in walk(model.root) if not field.refused}
         shown = set()
