@@ -70,6 +70,9 @@ def test_a_character_in_two_halves_is_one() -> None:
 
 def test_a_hint_shows_the_line_or_says_that_the_text_ends() -> None:
     assert parse_json('{\n  "a" 1,\n  "b": 2}')[1][0].hint == 'near: "a" 1,'
+    # As in the operator's example sriov-ib-network.yaml since 25.10.
+    assert parse_json('{\n  "poolName": "my-pool",\n}\n')[1][0].hint == "take out the comma before }"
+    assert parse_json('["a", ]')[1][0].hint == "take out the comma before ]"
     assert "not closed" in parse_json('{"a": [1')[1][0].hint
 
 

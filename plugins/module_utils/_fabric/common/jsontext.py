@@ -128,5 +128,8 @@ def half_characters(value: Any, text: str = "\\u") -> list[Problem]:
 def _near(text: str, position: int) -> str:
     if position >= len(text.rstrip()):
         return "the text ends too early: a bracket or quote is not closed"
+    after = text[position:].lstrip(", \t\r\n")
+    if (text[position] == "," or text[:position].rstrip().endswith(",")) and after[:1] in ("}", "]"):
+        return f"take out the comma before {after[0]}"
     line = text[:position].rsplit("\n", 1)[-1] + text[position:].split("\n", 1)[0]
     return f"write: {repaired(line)[:60]}" if repaired(line) else f"near: {line.strip()[:60]}"
