@@ -153,4 +153,11 @@ def test_our_own_is_ours_until_somebody_replaces_it() -> None:
     del live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
     result = apply(server, wave(RULES))
     assert actions(result)[key] == "unchanged"
-    assert result.notices == [f"used as it is, of others: 1 ({key})"]
+    assert result.notices == [f"used as it is, of nobody: 1 ({key})"]
+
+
+def test_nobodys_becomes_a_part_of_the_set_again() -> None:
+    server = establishing()
+    server.put("customresourcedefinitions", {**RULES, "metadata": {"name": RULES["metadata"]["name"]}})
+    key = f"CustomResourceDefinition {RULES['metadata']['name']}"
+    assert actions(apply(server, wave(RULES)))[key] == "configured"

@@ -96,6 +96,7 @@ def use_definitions(session: Session) -> None:
     """Leave each definition that others brought as it is where it serves what is desired, as no part of the set.
 
     One that does not is replaced where nobody manages it and no object would lose anything, else the run is refused.
+    Nobody's, as a release leaves it, becomes a part of the set in the same way.
     """
     for item in session.items if session.request.set_name else []:
         live = session.find(item.key) if (item.key.group, item.key.kind) == (CRD_GROUP, CRD_KIND) else None
@@ -106,11 +107,11 @@ def use_definitions(session: Session) -> None:
             continue
         owner = manager or _brought_by(live, session.request.set_name)
         lacks, lost = lacking(item.body, live), lacking(live, item.body)
-        if not lacks:
-            session.used[item.key.identity] = owner
+        if not lacks and (owner or lost):
+            session.used[item.key.identity] = owner or "nobody"
             session.result.changes.append(Change(item.key, item.wave, UNCHANGED, live, live))
-        elif manager or lost:
-            message = f"{item.key} of {owner} lacks {named(lacks, MOST_NAMED)}"
+        elif lacks and (manager or lost):
+            message = f"{item.key} of {owner or 'nobody'} lacks {named(lacks, MOST_NAMED)}"
             if lost:
                 message += f"; by the one of this run, objects would lose {named(lost, MOST_NAMED)}"
             hint = f"{leaving_out(item.body)}, or update the definition where it comes from"
@@ -131,11 +132,11 @@ def _label_of(live: Json) -> str:
 
 
 def _brought_by(live: Json, set_name: str) -> str:
-    """Return who a definition is of that nobody marks as managed."""
+    """Return who a definition is of that nobody marks as managed, an empty string where nobody is known."""
     if _label_of(live) not in ("", set_name):
         return f"the set {_label_of(live)!r}"
     managers = {owner.manager: None for owner in owners_of(live, ["spec", "versions"])}
-    return f"others ({', '.join(managers)})" if managers else "others"
+    return f"others ({', '.join(managers)})" if managers else ""
 
 
 def objects_of_others(session: Session) -> list[tuple[Item, Json, str]]:
