@@ -29,6 +29,7 @@ _MARKS = {
     STATE_LABEL: "the NVIDIA Network Operator",
     NETWORK: "the SR-IOV Network Operator",
     "olm.owner": "the Operator Lifecycle Manager",
+    "olm.managed": "the Operator Lifecycle Manager",
     "meta.helm.sh/release-name": "Helm",
     "argocd.argoproj.io/tracking-id": "Argo CD",
     "kustomize.toolkit.fluxcd.io/name": "Flux",
