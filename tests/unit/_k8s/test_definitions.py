@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.definitions import lacking
+from ansible_collections.rdma.fabric.tests.recorded_operator import FOLDER, rendered
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import actions, apply, recorded, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map
 
@@ -72,6 +74,15 @@ def without(definition: Json, *path: str) -> Json:
 )
 def test_what_objects_may_have_by_one_definition_alone_is_named(wanted: Json, other: Json, lacks: list[str]) -> None:
     assert lacking(wanted, other) == lacks
+
+
+def test_the_operators_own_definitions_serve_and_lose_nothing() -> None:
+    """As recorded: whoever has them from its chart keeps them, and whoever has them from here gets them alike."""
+    wanted = {body["metadata"]["name"]: body for body in rendered({}) if body["kind"] == ATTACHMENTS["kind"]}
+    theirs = json.loads((FOLDER / "definitions.json").read_text(encoding="utf-8"))
+    pairs = [(wanted[body["metadata"]["name"]], body) for body in theirs if body["metadata"]["name"] in wanted]
+    assert len(pairs) == len(theirs)
+    assert [lacking(one, other) + lacking(other, one) for one, other in pairs] == [[]] * len(pairs)
 
 
 def test_versions_scope_and_the_subresource_of_the_status_count_and_what_preserves_all_lacks_nothing() -> None:
