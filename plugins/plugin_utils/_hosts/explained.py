@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
 from .interface_names import meaning_of, nearest_to
 
@@ -239,6 +239,7 @@ def _count(value: object) -> bool:
 def _without_guid(document: Document) -> Iterator[str]:
     """Yield a notice about VFs of mlx5 on Ethernet that RDMA-CM does not find, whether they are there or made."""
     guids = {each["pci"]: each["node_guid"] for each in document["facts"]["rdma"]}
+    ports = []
     for nic in document["facts"]["nics"]:
         if nic["vendor"] != MELLANOX or nic["link_layer"] != "Ethernet" or not nic["rdma"] or nic["function"] != "pf":
             continue
@@ -247,11 +248,13 @@ def _without_guid(document: Document) -> Iterator[str]:
             settings, wanted = entry.get("vf_settings") or {}, entry.get("vfs") or 0
             lacking = wanted > len(there) or any(guids.get(vf, "") == _ZERO for vf in there)
             if wanted and lacking and not settings.get("mac") and entry.get("vf_driver") != VFIO:
-                yield (
-                    f"{nic['address']}: VFs whose MAC address the port does not set have node GUID 0, and RDMA-CM does "
-                    "not find them (rping, ib_write_bw -R, NVMe and NFS over RDMA); next: vf_settings: {mac: "
-                    "deterministic} in its entry of rdma_fabric_interfaces"
-                )
+                ports.append(nic["address"])
+    if ports:
+        yield (
+            f"{named(ports)}: VFs whose MAC address the port does not set have node GUID 0, and RDMA-CM does not find "
+            "them (rping, ib_write_bw -R, NVMe and NFS over RDMA); next: vf_settings: {mac: deterministic} in the "
+            f"{'entry of each' if len(ports) > 1 else 'entry'} (rdma_fabric_interfaces)"
+        )
 
 
 def _entries_of(document: Document, nic: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
