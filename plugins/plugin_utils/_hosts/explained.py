@@ -65,6 +65,11 @@ _REMEDIES: tuple[tuple[Pattern[str], str | Mapping[str, str]], ...] = (
         "remove the entry: it is not a NIC of the fabric, and without it GPUs have no NVLink",
     ),
     (
+        re.compile(r"a network manager has taken these VFs, and keeps them until the next boot$"),
+        "take them from it (nmcli device set NAME managed no), or give those that the host itself uses entries in "
+        "rdma_fabric_interfaces",
+    ),
+    (
         re.compile(r"^the driver answers no DCB request \("),
         "look for another owner of the port in its firmware (DPU mode, multi-host), and at the kernel's "
         "CONFIG_MLX5_CORE_EN_DCB",

@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.unmanaged import RULES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import remedy_of
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (
     OTHER,
@@ -108,9 +109,9 @@ def test_functions_that_a_manager_has_already_are_named_until_the_next_boot() ->
         taken(kernel, name, index)
     step = mlx5.the_step(preview(kernel, wish({"pci": PF, "vfs": 7}), replace(APPLY, check=True), None), STEP)
     assert step["interrupts"].endswith("enp1s0f0v4 and 2 more, from the next boot on")
-    said = str(applied(kernel, wish({"pci": PF, "vfs": 7}), APPLY)["diff"])
+    (said,) = preview(kernel, wish({"pci": PF, "vfs": 7}), replace(APPLY, check=True), None)["plan"]["notices"]
     assert "enp1s0f0v4 and 2 more: a network manager has taken these VFs" in said
-    assert "nmcli device set NAME managed no" in said
+    assert "nmcli device set NAME managed no" in remedy_of(said, {})
 
 
 def test_what_nothing_asks_for_any_more_goes() -> None:

@@ -101,9 +101,7 @@ def _managed(context: Context) -> list[str]:
     if not taken:
         return []
     return [
-        f"{taken}: a network manager has taken these VFs, and keeps them "
-        "until the next boot; next: take them from it (nmcli device set NAME managed no), or give those that the host "
-        "itself uses entries in rdma_fabric_interfaces"
+        f"{taken}: a network manager has taken these VFs, and keeps them until the next boot",
     ]
 
 
