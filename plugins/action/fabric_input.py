@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.finding
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
@@ -44,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import called
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.guids import shared_guids
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     CONTROLLER,
@@ -377,7 +378,7 @@ def read_hosts(
         survey.look(host, variables)
         late.look(host, variables)
         given, undefined = values_of(host, variables)
-        desired, violations, notices = parse_host_variables(host, given)
+        desired, violations, notices = parse_host_variables(host, given, KEYS)
         readings[host] = (desired, [*undefined, *violations], notices)
     for host, shared in shared_guids({host: reading[0] for host, reading in readings.items()}).items():
         asked, found, said = readings[host]

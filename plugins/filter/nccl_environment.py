@@ -107,7 +107,7 @@ _value:
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_environment as nccl
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Collection, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import mtu_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, one_line
 

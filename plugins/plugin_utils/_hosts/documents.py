@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Collection, Iterable, Iterator, Mapping, NoReturn, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import half_characters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     host_document_violations,
     turn_violations,

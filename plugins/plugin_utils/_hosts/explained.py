@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Any, Callable, Iterable, Iterator, Mapping, Pattern
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, REFUSED, describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import NO_SUCH
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VFIO
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 

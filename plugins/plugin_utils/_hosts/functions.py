@@ -11,7 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_policies import FUNCTION_IDS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import POOL_CONFIG
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VFIO
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO
 
 from .interface_names import names_of
 

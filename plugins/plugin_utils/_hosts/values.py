@@ -10,13 +10,15 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import conflicting_modes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import VAULT_HINT
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import hint_of, value_of
+
+from .guids import shared_guids
 
 
 class VariableSource(Protocol):
@@ -62,7 +64,7 @@ def with_variables_of_task(
     everything that is wrong.
     """
     given, wrong = values_of(host, _Templated(of_task, template))
-    desired, violations, notices = parse_host_variables(host, given)
+    desired, violations, notices = parse_host_variables(host, given, KEYS)
     all_hosts = spec.get("hosts") or {}
     # Of two hosts with the same GUIDs the later one is told of it.
     others = {name: other for name, other in all_hosts.items() if name != host}

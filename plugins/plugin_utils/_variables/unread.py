@@ -15,7 +15,8 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES, every_key
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, own_place
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 
@@ -128,7 +129,7 @@ class VariableSurvey:
             if near:
                 violations.append(Violation(SOURCE, name, _NONE_OF_OURS, f"did you mean {near}?"))
             else:
-                place = own_place(_as_ours(name)[len(PREFIX) :], "", Found(keys=every_key))
+                place = own_place(_as_ours(name)[len(PREFIX) :], "", Found(keys=KEYS))
                 notices.append(Notice(SOURCE, name, f"{_NONE_OF_OURS}, nothing reads it", place))
         return violations, notices
 

@@ -22,7 +22,7 @@ def on_port(**entry: Any) -> dict[str, Any]:
 
 
 def violations_of(**variables: Any) -> list[Violation]:
-    return parse_host_variables("gpu01", variables)[1]
+    return parse_host_variables("gpu01", variables, KEYS)[1]
 
 
 def interface_problem(**entry: Any) -> Violation:

@@ -32,7 +32,7 @@ from ..machine.host_files import (
     marked,
 )
 from ..machine.program import program_path
-from ..spec.functions import spans, values_of
+from ..spec.by_range import spans, values_of
 from ..spec.host import CONSENTS, HostSpec
 from ..spec.interface_keys import KEPT, ONE_WAIT
 from ..spec.interfaces import InterfaceSpec

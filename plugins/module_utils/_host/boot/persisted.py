@@ -21,8 +21,8 @@ from ..facts.host_state import Interface, is_guest_function
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
 from ..machine.host_files import BOOT_SPEC_FILE, NETPLAN_FILE
+from ..spec.by_range import values_of
 from ..spec.cards import Cards
-from ..spec.functions import values_of
 from ..spec.interface_keys import KEPT, MANAGER_OR_UNIT, OF_MANAGERS, UNIT
 from ..spec.persisted import MAKER, BootEntry, boot_entries_in, cards_in, device_of, only
 from .persistence import BOOT_UNIT, boot_name, is_refused, persistence

@@ -243,7 +243,7 @@ def new_functions(context: Context, address: str) -> int | None:
 
 def renews(settings: Mapping[str, object]) -> bool:
     """Return whether a function gets a new interface with these settings."""
-    return "mac" in settings or BOUND in settings
+    return not settings.keys().isdisjoint(("mac", "guid", BOUND))
 
 
 def requests_for(context: Context, section: Literal["driver", "peer_memory"]) -> list[HostRequest]:

@@ -9,7 +9,7 @@ from typing import Iterable, NamedTuple, Sequence
 
 from ..machine.access import Host
 from ..machine.probe import Probe
-from ..spec.functions import values_of
+from ..spec.by_range import values_of
 from ..spec.host import HostSpec, check_spec
 from .boot import read_boot_state
 from .devices import MELLANOX, VFIO_DRIVERS, PciId, nic_family

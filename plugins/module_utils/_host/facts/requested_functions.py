@@ -13,7 +13,8 @@ from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-from ..spec.functions import DETERMINISTIC, NETDEVICE, VFIO, FunctionRequest
+from ..spec.by_range import NETDEVICE, VFIO
+from ..spec.functions import DETERMINISTIC, FunctionRequest
 from ..spec.host import HostRequest, HostSpec, check_spec
 from ..spec.interfaces import InterfaceSpec
 from .host_state import HostState, is_guest_function

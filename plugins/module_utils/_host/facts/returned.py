@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Convert facts to the compact form that leaves the host, and back. Pure.
+"""Convert facts to the compact form that leaves the host; ``completed.py`` has the way back. Pure.
 
 Every run returns the facts of every host, and a run directory stores them; most of their size is repeated for a dozen
 ports and all GPUs. So unknown and usual values of devices are left out, and so are facts that only plans need, because
@@ -31,7 +31,7 @@ _ONLY_FOR_PLANS = {
     "boot": ("managers", "python", "set_elsewhere", "unfit", "unit"),
 }
 # The keys of a device that are None when left out.
-_NONE = {
+NONE = {
     "nics": ("subsystem", "family", "pf", "driver", "numa_node", "sriov", "link_layer", "iommu"),
     "gpus": ("name", "driver", "numa_node"),
     "netdevs": ("mac", "mtu", "carrier", "speed_mbps", "pci", "port_name", "switch_id", "master"),
@@ -41,7 +41,7 @@ _NONE = {
     "sriov": ("total", "enabled", "settings"),
 }
 _USUAL_NETDEV: Mapping[str, Any] = {"kind": PHYSICAL, "lower": []}
-_ACTIVE, _TRAINED = "ACTIVE", "LinkUp"
+ACTIVE, TRAINED = "ACTIVE", "LinkUp"
 
 
 def as_returned(facts: Facts) -> dict[str, Any]:
@@ -83,20 +83,6 @@ def shortened(text: str) -> str | Digest:
     return text if len(data) <= LONGEST_TEXT else {"sha256": hashlib.sha256(data).hexdigest()}
 
 
-def completed(facts: Any) -> Any:
-    """Return facts from a host with the left-out values of devices added; complete facts stay unchanged.
-
-    Other errors stay, for the caller's checks.
-    """
-    if not isinstance(facts, dict):
-        return facts
-    found = dict(facts)
-    for part in ("nics", "gpus", "netdevs", "rdma"):
-        if isinstance(found.get(part), list):
-            found[part] = [_completed(entry, part) for entry in found[part]]
-    return found
-
-
 def _compact(entry: Mapping[str, Any], left_out: Collection[str] = (), usual: Mapping[str, Any] | None = None) -> Any:
     """Return an entry without None, the keys ``left_out``, and values that are ``usual``."""
     common = usual or {}
@@ -124,45 +110,16 @@ def _device(device: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _link(link: PcieLink) -> dict[str, Any]:
-    found: dict[str, Any] = _compact(link, usual=_most(link))
+    found: dict[str, Any] = _compact(link, usual=most(link))
     # Writes 32.0 as 32.
     return {key: int(value) if value == int(value) else value for key, value in found.items()}
 
 
-def _most(link: Mapping[str, object]) -> dict[str, object]:
+def most(link: Mapping[str, object]) -> dict[str, object]:
     """Return the maximum values of a link that equal its current ones."""
     return {"max_speed_gts": link["speed_gts"], "max_width": link["width"]}
 
 
 def _port(port: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = _compact(port, usual={"physical": _TRAINED} if port["state"] == _ACTIVE else None)
+    found: dict[str, Any] = _compact(port, usual={"physical": TRAINED} if port["state"] == ACTIVE else None)
     return found
-
-
-def _completed(entry: Any, kind: str) -> Any:
-    if not isinstance(entry, dict):
-        return entry
-    found = {**dict.fromkeys(_NONE[kind]), **entry}
-    if kind in ("nics", "gpus"):
-        _complete_place(found)
-    if kind == "nics":
-        found["sriov"] = _completed(found["sriov"], "sriov")
-    if kind == "sriov":
-        found.setdefault("vfs", [])
-    if kind == "netdevs":
-        found.setdefault("kind", PHYSICAL)
-        found.setdefault("lower", [])
-    if kind == "rdma" and isinstance(found.get("ports"), list):
-        found["ports"] = [_completed(port, "ports") for port in found["ports"]]
-    if kind == "ports" and "physical" not in entry and found["state"] == _ACTIVE:
-        found["physical"] = _TRAINED
-    return found
-
-
-def _complete_place(device: dict[str, Any]) -> None:
-    """Add the device itself to its path, and missing maximum values to its link."""
-    address, path, link = device.get("address"), device.get("path"), _completed(device.get("link"), "link")
-    if isinstance(path, list) and path[-1:] != [address]:
-        device["path"] = [*path, address]
-    if isinstance(link, dict):
-        device["link"] = {**_most(link), **link}

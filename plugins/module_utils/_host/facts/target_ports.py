@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Iterable, Sequence
 
 from ..machine.probe import Probe
-from ..spec.functions import NETDEVICE, per_vf
+from ..spec.by_range import NETDEVICE, per_vf
 from ..spec.host import HostSpec
 from .eswitch import present_mode, read_eswitches
 from .firmware import read_firmware

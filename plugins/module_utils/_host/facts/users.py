@@ -17,7 +17,7 @@ import re
 from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
 from ..machine.probe import ENDED, NET, PCI, Probe, natural, objects, parsed, printable
-from ..spec.functions import VFIO
+from ..spec.by_range import VFIO
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
 from .module_graph import CLIENT_MODULES, MODULES_OF_MOUNTS

@@ -14,7 +14,8 @@ from typing import Any, Dict, Mapping, Sequence, Union
 
 from ..machine.access import Host
 from ..machine.probe import INFINIBAND, Probe, text_at
-from ..spec.functions import DETERMINISTIC, VF_KEYS, VfGuids, canonical, guid_number, guid_text, per_vf, spans
+from ..spec.by_range import per_vf, spans
+from ..spec.functions import DETERMINISTIC, VF_KEYS, VfGuids, canonical, guid_number, guid_text
 from .functions import show_command, shown_port
 from .host_state import HostState, Interface
 from .netdev import permanent_mac

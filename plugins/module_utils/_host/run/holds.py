@@ -62,8 +62,8 @@ from ..facts.shapes import Nic
 from ..machine.access import Host
 from ..machine.host_files import UNIT_FILE
 from ..machine.probe import Probe, first_pci_address
+from ..spec.by_range import VFIO
 from ..spec.driver_families import VENDOR_FLAVOURS
-from ..spec.functions import VFIO
 from ..spec.host import CONSENTS
 from ..spec.interface_keys import KEYS, OF_NIC, OF_NUMBER
 from ..spec.pcie import READ_REQUEST

@@ -10,11 +10,10 @@ stored as eight lower-case octets, as ``ip`` prints them; sysfs writes the same 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, Final, List, Mapping, Optional, Sequence, TypedDict, TypeVar, Union, cast
-
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
+from typing import Callable, Dict, Final, List, Mapping, Optional, Sequence, TypedDict, TypeVar, Union, cast
 
 from . import syntax
+from .by_range import NETDEVICE, RANGE, VFIO, spans, values_of
 from .place import (
     Place,
     Reader,
@@ -44,8 +43,6 @@ LINK_STATES = ("auto", "enable", "disable")
 ESWITCH_MODES = ("legacy", "switchdev")
 # mlx5 only accepts these for functions in legacy mode; in switchdev mode, tc and Open vSwitch do this.
 _OF_LEGACY_MODE: Final = ("vlan", "trust", "spoofchk")
-NETDEVICE = "netdevice"
-VFIO = "vfio-pci"
 # The values of SriovNetworkNodePolicy (deviceType).
 VF_DRIVERS = (NETDEVICE, VFIO)
 LINK_LAYERS = ("Ethernet", "InfiniBand")
@@ -66,9 +63,7 @@ VfGuids = Union[str, List[str], Dict[str, str]]
 ByRange = Union[V, Dict[str, V]]
 # The numbers of the VFs that a value is for, None if their number is not given.
 Numbers = Optional[range]
-_RANGE = re.compile(r"(0|[1-9][0-9]{0,4})(?:-(0|[1-9][0-9]{0,4}))?")
 Owner = TypeVar("Owner")
-_HINT = "a fabric needs each GUID once: give every host its own range in host_vars, or deterministic"
 
 
 class VfSettings(TypedDict):
@@ -112,7 +107,7 @@ def by_range(numbers: Numbers, read: Callable[[Place, object, Numbers], V]) -> R
     def reader(place: Place, value: object) -> ByRange[V]:
         if value is not None and numbers is not None and not numbers:
             place.notice("has no effect: vfs is 0", "leave it out")
-        if not isinstance(value, Mapping) or not any(_RANGE.match(str(key)) for key in value):
+        if not isinstance(value, Mapping) or not any(RANGE.match(str(key)) for key in value):
             return read(place, value, numbers)
         found: dict[str, V] = {}
         taken: set[int] = set()
@@ -126,25 +121,6 @@ def by_range(numbers: Numbers, read: Callable[[Place, object, Numbers], V]) -> R
         return found
 
     return reader
-
-
-def spans(value: object) -> list[tuple[int, int, Any]]:
-    """Return a value as the values of ranges, each with its first and last VF."""
-    if not isinstance(value, dict) or not all(map(_RANGE.fullmatch, value)):
-        return [(0, syntax.MAX_VFS, value)]
-    ends = [(key.partition("-"), one) for key, one in value.items()]
-    return [(int(first), int(last or first), one) for (first, _dash, last), one in ends]
-
-
-def values_of(value: object) -> list[Any]:
-    """Return the values of all ranges."""
-    return [one for _first, _last, one in spans(value)]
-
-
-def per_vf(value: object, count: int, other: object = None) -> list[Any]:
-    """Return the value of each of ``count`` VFs, ``other`` for those in no range."""
-    known = spans(value)
-    return [next((one for first, last, one in known if first <= n <= last), other) for n in range(count)]
 
 
 def vf_settings(place: Place, value: object, numbers: Numbers, mode: object) -> VfSettings | None:
@@ -278,27 +254,6 @@ def doubled(owned: Sequence[tuple[tuple[int, int], Owner]]) -> list[tuple[Owner,
     return [(a, b, guid) if order.index(a) < order.index(b) else (b, a, guid) for a, b, guid in pairs]
 
 
-def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Violation]]:
-    """Return violations for GUIDs that several hosts have, each at the later host; ``desired`` is by inventory name.
-
-    GUIDs that a single host has twice are reported with that host's own variables.
-    """
-    owned = [
-        (span, (host, index))
-        for host, spec in desired.items()
-        for index, entry in enumerate(spec.get("interfaces") or ())
-        for span in guid_spans(entry.get("vf_guids"))
-    ]
-    found: dict[str, list[Violation]] = {}
-    for (first, _first_index), (later, index), guid in doubled(owned):
-        if first == later:
-            continue
-        source = f"host {one_line(later)}: rdma_fabric_interfaces"
-        problem = f"gives {guid_text(guid)}, which host {one_line(first)} gives to VFs of its own"
-        found.setdefault(later, []).append(Violation(source, f"[{index}].vf_guids", problem, _HINT))
-    return found
-
-
 def _mac(place: Place, value: object, numbers: Numbers) -> str | None:
     if value is None or value == DETERMINISTIC:
         return None if value is None else DETERMINISTIC
@@ -311,7 +266,7 @@ def _mac(place: Place, value: object, numbers: Numbers) -> str | None:
 
 def _range_of(place: Place, key: object, numbers: Numbers) -> range:
     """Return the VFs of a range, none after noting a violation."""
-    found = None if isinstance(key, bool) else _RANGE.fullmatch(str(key))
+    found = None if isinstance(key, bool) else RANGE.fullmatch(str(key))
     some = range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
     if not some:
         place.violation(f"has the key {shown(key)}; keys are numbers of VFs, from 0, and ranges of them (0-3)")

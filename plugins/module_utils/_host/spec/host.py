@@ -142,13 +142,16 @@ class _Part(NamedTuple):
     read: Callable[[Place, object], object]
 
 
-def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[HostSpec, list[Violation], list[Notice]]:
+def parse_host_variables(
+    host: str, variables: Mapping[str, object], keys: Keys | None = None
+) -> tuple[HostSpec, list[Violation], list[Notice]]:
     """Check the variables of an inventory host and return its spec.
 
     ``variables`` may have any of ``HOST_VARIABLES``; ``None`` means not set. MTUs are in bytes. The result is complete
-    even if there are violations, but only one without any may be planned.
+    even if there are violations, but only one without any may be planned. A hint about a misplaced key finds its level
+    in ``keys``, which hosts do not need.
     """
-    found = Found(keys=every_key, variables=HOST_VARIABLES)
+    found = Found(keys=keys or {}, variables=HOST_VARIABLES)
 
     def place(variable: str) -> Place:
         return Place(found, f"host {one_line(host)}: {variable}")
@@ -161,13 +164,6 @@ def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[Ho
     desired = cast(HostSpec, {**parts, "consents": consents, "requests": []})
     _check_together(lambda key: place(_PARTS[key].variable), desired)
     return desired, found.violations, found.notices
-
-
-def every_key() -> Keys:
-    """Return the keys at each level of a host's variables; only a key in the wrong place asks for all of them."""
-    from .keys import KEYS
-
-    return KEYS
 
 
 def check_spec(document: object) -> HostSpec:

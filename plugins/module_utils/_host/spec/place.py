@@ -29,13 +29,13 @@ _MOST_WITH_OR = 2
 class Found:
     """The violations and notices of one host.
 
-    ``keys`` returns all keys that the input may have, ``variables`` are all variables, to suggest the right level for a
+    ``keys`` are all keys that the input may have, ``variables`` all variables, to suggest the right level for a
     misplaced key.
     """
 
     violations: list[Violation] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
-    keys: Callable[[], Keys] = dict
+    keys: Keys = field(default_factory=dict)
     variables: Collection[str] = ()
 
 
@@ -106,7 +106,7 @@ def own_place(key: str, level: str, found: Found) -> str:
 
     Mappings below come first, then one around it, such as an interface around ``vf_settings``, then any other.
     """
-    levels = [other for other, has in found.keys().items() if other != level and has(key)]
+    levels = [other for other, has in found.keys.items() if other != level and has(key)]
     below = [other[len(level) :].strip(".[]") for other in levels if other.startswith((f"{level}.", f"{level}["))]
     if below:
         return f"belongs under {' or '.join(below)}"

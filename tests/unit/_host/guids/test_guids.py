@@ -14,9 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_guid, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
-    HostSpec,
     check_spec,
     parse_host_variables,
 )
@@ -290,16 +288,3 @@ def test_two_ports_of_a_host_share_no_guid() -> None:
         {"pci": PF, "vfs": 2, "vf_guids": RANGE}, {"pci": "0000:40:00.0", "vfs": 2, "vf_guids": other}
     )
     assert "gives 02:11:22:33:44:55:66:07, which [0] gives already" in violation
-
-
-def test_two_hosts_share_no_guid() -> None:
-    def desired(**entry: Any) -> HostSpec:
-        return parse_host_variables("x", {"rdma_fabric_interfaces": [{"pci": PF, "vfs": 2, **entry}]})[0]
-
-    apart = {"first": "02:11:22:33:44:55:66:08", "last": "02:11:22:33:44:55:66:0f"}
-    hosts = {"a": desired(vf_guids=RANGE), "b": desired(vf_guids=apart), "c": desired(vf_guids="deterministic")}
-    assert shared_guids(hosts) == {}
-    hosts["d"] = desired(vf_guids=[RANGE["last"], apart["first"]])
-    found = shared_guids(hosts)
-    assert list(found) == ["d"]
-    assert [f"which host {host} gives" in found["d"][index].problem for index, host in enumerate("ab")] == [True, True]

@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_guid
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import per_vf
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import per_vf
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs

@@ -29,7 +29,7 @@ from ...facts.host_state import Interface, binds_functions
 from ...facts.system import AMD, INTEL, is_switched_on
 from ...facts.users import has_driver, held
 from ...spec.arguments import IOMMU_OFF, words_of
-from ...spec.functions import VFIO
+from ...spec.by_range import VFIO
 from ...spec.interface_keys import DRIVER, SETTINGS
 from .settings_plan import drivers_asked
 
@@ -158,9 +158,9 @@ def _way_to_iommu(context: Context) -> str:
     if off:
         return f"take {', '.join(off)} out of the kernel line where it is set"
     if system["machine"] == "aarch64":
-        return "switch the SMMU on in the firmware's setup, and see in the kernel's log (arm-smmu) that it is used"
+        return "switch the SMMU on in the firmware's setup (the kernel's log: arm-smmu)"
     if shown == AMD:
-        return "the kernel uses AMD's by itself, so read in its log (AMD-Vi) why it does not; change that"
+        return "the kernel uses AMD's by itself: read in its log (AMD-Vi) why not"
     if shown == INTEL:
         return "add rdma_fabric_kernel_arguments: [intel_iommu=on, iommu=pt]"
     return (

@@ -60,19 +60,19 @@ ERRORS = MappingProxyType(
             "offloaded; next: read the kernel's log (dmesg: mlx5_core), and run again"
         ),
         "EBUSY": (
-            "traffic rules (tc, OVS), IPsec or another change of the mode use the e-switch; next: remove the rules and "
+            "traffic rules (tc, OVS), IPsec or another change use the e-switch; next: remove the rules, "
             "take representors out of their bridge, and run again"
         ),
         "EPERM": (
-            "the host is not allowed to, as with a BlueField that restricts its host, and with Socket Direct, whose "
-            "VFs share one interface; next: change the mode on the card's Arm side, or leave eswitch_mode out"
+            "the host is not allowed to (a BlueField that restricts its host, Socket Direct); next: change the mode on "
+            "the card's Arm side, or leave eswitch_mode out"
         ),
         "ENOMEM": (
             "the firmware has no resources for the representors; next: lower vfs, read the kernel's log (dmesg), and "
             "run again"
         ),
         "Could not change any device features": (
-            "the driver does not offload rules now: its firmware or another program forbids it; next: read the "
+            "the driver does not offload rules now (firmware, another program); next: read the "
             "kernel's log (dmesg), and run again, or leave eswitch_mode out"
         ),
         "ENODEV": ("devlink does not know the device: its driver is not loaded; next: load mlx5_core and run again"),
@@ -214,7 +214,7 @@ def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:
             action=f"bind {numbered(numbers)} to the driver",
             before=mode,
             after=mode,
-            reason="a run that was ended before they were bound again left them without driver",
+            reason="a run that was ended left them without driver",
             undo="nothing is lost with it",
             when=NOW,
         )

@@ -25,9 +25,10 @@ from ...facts.users import held
 from ...facts.vf_settings import POLICIES, device_guid, file_of, guids_asked, has_guid, parse, port_guid, read_files
 from ...machine.access import Host, HostError
 from ...machine.probe import PCI
-from ...spec.functions import DETERMINISTIC, VfGuids, canonical, guid_number, values_of
+from ...spec.by_range import values_of
+from ...spec.functions import DETERMINISTIC, VfGuids, canonical, guid_number
 from ...spec.host import HostSpec, wanted_interface
-from .settings_plan import bind, driver_at, set_on_port, settle, unbind, unbound_functions
+from .settings_plan import driver_at, set_on_port, set_up_again, settle, unbound_functions
 
 CONCERN = "guids"
 GUID, LINK_STATE = "guid", "link_state"
@@ -42,11 +43,11 @@ _GUIDS = ("node_guid", "port_guid")
 ERRORS = MappingProxyType(
     {
         "EOPNOTSUPP": (
-            "the port is not an InfiniBand port, or its driver takes no GUIDs; next: compare link_layer of the port "
-            "with the requested one (LINK_TYPE_P1 of the firmware), or load ib_ipoib and mlx5_ib"
+            "the port is not an InfiniBand port, or its driver takes no GUIDs; next: compare its link_layer "
+            "with LINK_TYPE_P1 of the firmware, or load ib_ipoib and mlx5_ib"
         ),
         "EINVAL": (
-            "the driver does not know the VF, or the GUID is none that it takes; next: compare vfs and vf_guids "
+            "the driver does not know the VF or take the GUID; next: compare vfs and vf_guids "
             "with ip link show, and run again"
         ),
         "EIO": FIRMWARE_FAILED,
@@ -122,7 +123,7 @@ def _refusal(context: Context, interface: Interface, guids: Mapping[int, str | N
     if nic is None or nic["function"] != "pf":
         return "it is not a PF"
     if nic["link_layer"] != "InfiniBand":
-        return "it is not an InfiniBand port: VFs of an Ethernet port have addresses (mac of vf_settings)"
+        return "it is not an InfiniBand port: VFs of others have addresses (mac of vf_settings)"
     refusal = arm_side_refusal(context.actual, nic) or _guids_problem(context, interface, guids)
     refusal = refusal or context.uplink_refusal(nic, interface.netdev)
     again = {number for number, change in changes.items() if GUID in change}
@@ -180,18 +181,10 @@ def work(context: Context, step: Step) -> Work:
     files = _files(context, interface)
     binds = binds_functions(interface.nic)
     binds = binds or interface.wanted["vf_driver"] is not None
-    before: dict[str, dict[str, str | None] | None] = as_planned(step["from"], dict)
     after: dict[str, dict[str, str | bool]] = as_planned(step["to"], dict)
-    do: list[Operation] = []
-    undo: list[Operation] = []
-    for text, change in after.items():
-        number = int(text)
-        former = {key: value for key, value in (before.get(text) or {}).items() if value is not None}
-        again = [bind(address, number)] if binds and (GUID in change or BOUND in change) else []
-        if again and GUID in change:
-            do.append(unbind(address, number))
-        do += [*_set(files, address, number, _settings(change)), *again]
-        undo += [*_set(files, address, number, former), *again]
+    do, undo, _bound_again = set_up_again(
+        address, step, binds, lambda number, change: _set(files, address, number, _settings(change))
+    )
     do += settle(context)
     wanted = {int(text): str(change[GUID]) for text, change in after.items() if GUID in change}
     if wanted and context.actual.is_loaded("mlx5_ib"):
@@ -215,7 +208,7 @@ def _files(context: Context, interface: Interface) -> str | None:
 
 def _settings(change: Mapping[str, object]) -> dict[str, str]:
     settings = dict.fromkeys(_GUIDS, str(change[GUID])) if GUID in change else {}
-    return {**settings, **({LINK_STATE: str(change[LINK_STATE])} if LINK_STATE in change else {})}
+    return {**settings, **{key: str(change[key]) for key in (*_GUIDS, LINK_STATE) if key in change}}
 
 
 def _set(files: str | None, address: str, number: int, settings: Mapping[str, str]) -> list[Operation]:

@@ -12,9 +12,9 @@ again afterwards. It creates functions in legacy mode, so their number is change
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from ...engine.context import BOUND, ConcernPlan, Context
+from ...engine.context import BOUND, ConcernPlan, Context, renews
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, set_link
 from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step, numbered
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
@@ -24,7 +24,8 @@ from ...facts.users import USER_SPACE_DRIVERS, given_away, held
 from ...facts.vf_settings import Changes, Settings, differences, mac_of_port, settings_asked
 from ...machine.access import Host
 from ...machine.probe import DRIVERS_PROBE, PCI, names_at, target_at
-from ...spec.functions import DETERMINISTIC, NETDEVICE, VF_KEYS, per_vf, values_of
+from ...spec.by_range import NETDEVICE, per_vf, values_of
+from ...spec.functions import DETERMINISTIC, VF_KEYS
 from ...spec.interface_keys import SETTINGS
 
 # A change of these interrupts traffic, for a moment or for good.
@@ -58,8 +59,8 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if away and not context.removing:
         changes = {number: settings for number, settings in changes.items() if number not in away}
         notices.append(
-            f"{context.target_of(interface)}: {numbered(sorted(away))} keeps other vf_settings, which whoever "
-            f"has it may have set ({'; '.join(away.values())}); a run after its release sets those of this entry"
+            f"{context.target_of(interface)}: {numbered(sorted(away))} keeps other vf_settings, of whoever "
+            f"has it ({'; '.join(away.values())}); a run after its release sets those of this entry"
         )
     if not changes and not _needs_mac(interface):
         return [], notices
@@ -81,6 +82,25 @@ def bind(address: str, number: int) -> SetAttribute:
 def bind_again(context: Context, address: str, numbers: Sequence[int]) -> list[Operation]:
     """Return how functions are bound to their drivers again and get their interfaces back."""
     return [*(bind(address, number) for number in numbers), *settle(context), wait_for_interfaces(address, numbers)]
+
+
+def set_up_again(
+    address: str, step: Step, binds: bool, setting: Callable[[int, Mapping[str, Any]], list[Operation]]
+) -> tuple[list[Operation], list[Operation], list[int]]:
+    """Return how functions are set up and how they were, and those bound again: these take their settings then."""
+    before: dict[str, dict[str, Any] | None] = as_planned(step["from"], dict)
+    do: list[Operation] = []
+    undo: list[Operation] = []
+    bound: list[int] = []
+    for text, settings in as_planned(step["to"], dict).items():
+        number = int(text)
+        former = {key: value for key, value in (before.get(text) or {}).items() if value is not None}
+        again = [bind(address, number)] if binds and renews(settings) else []
+        bound += [number] if again else []
+        do += [unbind(address, number)] if again and BOUND not in settings else []
+        do += [*setting(number, settings), *again]
+        undo += [*setting(number, former), *again]
+    return do, undo, bound
 
 
 def function_at(address: str, number: int) -> str:
@@ -173,11 +193,9 @@ def unbound_functions(context: Context, interface: Interface) -> list[int]:
 
 
 def word(value: object) -> str:
-    """Return a setting as ``ip link`` takes it; addresses by number are only for messages."""
+    """Return a setting as ``ip link`` takes it."""
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, dict):
-        return " ".join(f"{number}={mac}" for number, mac in sorted(value.items(), key=lambda item: int(item[0])))
     return str(value)
 
 
@@ -197,7 +215,7 @@ def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
     if nic is None or nic["function"] != "pf":
         return "it is not a PF"
     if nic["link_layer"] == "InfiniBand":
-        return "it is an InfiniBand port: its VFs have GUIDs and partitions instead of addresses and VLANs"
+        return "it is an InfiniBand port: its VFs have GUIDs and partitions instead"
     if interface.netdev is None:
         return "it has no network interface, through which the driver takes these settings"
     if _needs_mac(interface):
@@ -270,7 +288,7 @@ def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> lis
 
 def _detail(interface: Interface) -> str:
     given = [item for settings in values_of(interface.wanted["vf_settings"]) for item in (settings or {}).items()]
-    return ", ".join(f"{key} {word(value)}" for key, value in given if value is not None)
+    return ", ".join(f"{key} {word(value)}" for key, value in given if value is not None and key != "mac")
 
 
 def _has_interface(host: Host, link: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ...engine.context import BOUND, Context, Handler, renews
+from ...engine.context import BOUND, Context, Handler
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import Step, Value, as_planned, key_of
@@ -19,10 +19,21 @@ from ...facts.users import has_driver
 from ...facts.vf_settings import Settings
 from ...machine.access import Host, HostError
 from ...machine.probe import PCI
-from ...spec.functions import NETDEVICE, VFIO
+from ...spec.by_range import NETDEVICE, VFIO
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.interface_keys import DRIVER, SETTINGS
-from .settings_plan import bind, driver_at, links, set_mode, set_on_port, settle, switch_to, unbind, wait_for_interfaces
+from .settings_plan import (
+    bind,
+    driver_at,
+    links,
+    set_mode,
+    set_on_port,
+    set_up_again,
+    settle,
+    switch_to,
+    unbind,
+    wait_for_interfaces,
+)
 
 # The write returns when every function is probed, and never when the firmware hangs.
 _CREATION_SECONDS = 120.0
@@ -32,34 +43,33 @@ _LINKS_SECONDS = 120.0
 ERRORS = MappingProxyType(
     {
         "EBUSY": (
-            "the driver says that the VFs are in use (by virtual machines or RDMA programs), or something else "
-            "changes them at the same time; next: stop what uses them (rdma resource show, the pods of this node), see "
-            "that no SR-IOV operator owns the card, and run again"
+            "the VFs are in use, or something else changes them; next: stop what uses "
+            "them (rdma resource show, the pods of this node), see that no SR-IOV operator owns the card, and run again"
         ),
         "ERANGE": ("it is more than sriov_totalvfs; next: raise NUM_OF_VFS in the firmware (mstconfig), or lower vfs"),
         "EINVAL": (
-            "the driver does not take it: for a number of VFs the BIOS gave them no memory (BARs), for a rate "
-            "it is above the link's speed or the link is down; next: read the kernel's log (dmesg), switch SR-IOV and "
-            "Above 4G Decoding on in the BIOS, or change vf_settings, and run again"
+            "the BIOS gave the VFs no memory (BARs), or a rate is above the link's speed "
+            "or the link down; next: read the kernel's log (dmesg), switch SR-IOV and Above 4G Decoding on in the "
+            "BIOS, or change vf_settings, and run again"
         ),
         "ENOMEM": (
             "the BIOS reserved too little memory for the VFs (dmesg: not enough MMIO resources for SR-IOV); "
             "next: switch SR-IOV, ARI and Above 4G Decoding on in the BIOS, or boot with pci=realloc, and run again"
         ),
         "ENOENT": (
-            "no driver is bound to the device, or it makes no VFs, or the firmware has SR-IOV off; "
+            "no driver is bound that makes VFs, or the firmware has SR-IOV off; "
             "next: load the driver, switch SRIOV_EN on in the firmware (mstconfig) and reboot, and run again"
         ),
         "ENOSPC": (
-            "the machine has no interrupts (MSI-X vectors) left for the VFs; next: lower vfs or the number of "
-            "channels of other cards (ethtool -L), or keep drivers away that are not needed, and run again"
+            "the machine has no interrupts (MSI-X vectors) left for the VFs; next: lower vfs or the "
+            "channels of other cards (ethtool -L), and run again"
         ),
         "EIO": (
-            "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome) and "
+            "the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome) and "
             "devlink health, reset or update the firmware, and run again"
         ),
         "ETIMEDOUT": (
-            "the driver does not come back: its firmware hangs; next: read devlink health and the kernel's log (dmesg: "
+            "the firmware hangs; next: read devlink health and the kernel's log (dmesg: "
             "device's health compromised), power cycle the machine or update the firmware, and run again"
         ),
         "not found in directory": (
@@ -67,12 +77,11 @@ ERRORS = MappingProxyType(
             "linux-modules-extra), or use vf_driver netdevice"
         ),
         "EPERM": (
-            "the host does not own the card's e-switch, as with a BlueField in DPU mode or a card of several hosts, or "
-            "the module does not run as root; next: set the VFs up on the card's Arm side, or leave vf_settings "
-            "out"
+            "the host does not own the card's e-switch (a BlueField in DPU mode, a card of several hosts), or "
+            "the module does not run as root; next: set the VFs up on the card's Arm side, or leave vf_settings out"
         ),
         "EOPNOTSUPP": (
-            "the driver does not have this setting, in this mode of its e-switch at least; next: leave it out of "
+            "the driver does not have this setting in this mode of its e-switch; next: leave it out of "
             "vf_settings and run again"
         ),
     }
@@ -164,21 +173,12 @@ def _number_problem(host: Host, address: str, wanted: int) -> str:
 def _setting_up(context: Context, address: str, step: Step) -> Work:
     interface = context.interface_of(address)
     binds = binds_functions(interface.nic)
-    before: dict[str, dict[str, str | int | None] | None] = as_planned(step["from"], dict)
     after: dict[str, Settings] = as_planned(step["to"], dict)
-    do: list[Operation] = []
-    undo: list[Operation] = []
-    bound: list[int] = []
-    for text, settings in after.items():
-        number = int(text)
-        known = before.get(text) or {}
-        former = {key: value for key, value in known.items() if value is not None}
-        again = [bind(address, number)] if binds and renews(settings) else []
-        bound += [number] if again else []
-        if again and BOUND not in settings:
-            do.append(unbind(address, number))
-        do += [*set_on_port(address, number, _without_bound(settings)), *again]
-        undo += [*set_on_port(address, number, _without_bound(former)), *again]
+
+    def setting(number: int, settings: Settings) -> list[Operation]:
+        return set_on_port(address, number, _without_bound(settings))
+
+    do, undo, bound = set_up_again(address, step, binds, setting)
     if bound:
         do += [*settle(context), wait_for_interfaces(address, bound)]
     wanted = {int(number): _without_bound(settings) for number, settings in after.items()}

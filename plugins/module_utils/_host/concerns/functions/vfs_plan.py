@@ -31,7 +31,7 @@ from ...facts.firmware import may_share_firmware
 from ...facts.host_state import Interface, Unknown, enabled_functions, is_guest_function, most_functions
 from ...facts.shapes import Nic
 from ...facts.users import held
-from ...spec.functions import NETDEVICE, VFIO, spans, values_of
+from ...spec.by_range import NETDEVICE, VFIO, spans, values_of
 from ...spec.interface_keys import KEYS, OF_FUNCTIONS
 from ...spec.syntax import MAX_VFS
 from . import drivers_plan as drivers
@@ -40,7 +40,7 @@ from .settings_plan import leaves_switchdev, representors_in_use, switches
 
 _NO_MEMORY = "the BIOS left no memory for its VFs (their BARs have no addresses in its file resource)"
 _UNKNOWN = (
-    "sriov_numvfs can't be read, so how many VFs a change would destroy is not known; next: read the kernel's "
+    "sriov_numvfs can't be read, so what a change would destroy is not known; next: read the kernel's "
     "log (dmesg), and run again"
 )
 # Firmware values that are there with the next boot.
@@ -100,10 +100,7 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
     if wanted is None:
         return [], []
     if wanted and nic is not None and is_guest_function(nic):
-        skipped = (
-            f"{context.target_of(interface)}: vfs {wanted} is skipped: it is a VF of a machine below "
-            "this one, and has no sriov_totalvfs"
-        )
+        skipped = f"{context.target_of(interface)}: vfs {wanted} is skipped: a VF in a guest has no sriov_totalvfs"
         return [], [skipped]
     now = interface.functions
     others = contested(context, interface, "vfs", wanted)
@@ -120,8 +117,8 @@ def _made_anew(context: Context, steps: list[Step]) -> list[str]:
     """Return a notice about entries of functions that a step destroys and creates with the driver's defaults."""
     gone = {key_of(step) for step in steps if step["status"] == PLANNED and step["from"]}
     return [
-        f"{context.target_of(interface)}: this plan destroys the VFs of {interface.nic['pf']}, and what "
-        "this one's own entry sets goes with it; the run sets it again last"
+        f"{context.target_of(interface)}: this plan destroys the VFs of {interface.nic['pf']}, with what "
+        "this one's own entry sets; the run sets it again last"
         for interface in context.interfaces
         if interface.nic is not None and interface.nic["pf"] in gone and not context.removing
     ]
@@ -219,8 +216,8 @@ def _change(context: Context, interface: Interface, wanted: int, now: int, refus
     lost, bond = _interrupted(interface), context.actual.roce_bond(interface.nic) if wanted else ""
     if bond:
         lost = (
-            f"RDMA over {bond}: for VFs of a port mlx5_core takes the RoCE bond apart, and each port has "
-            "an RDMA device of its own until they are gone; the bond of the interfaces stays"
+            f"RDMA over {bond}: beside VFs mlx5_core has no RoCE bond, and each port has "
+            "an RDMA device of its own; the bond of the interfaces stays"
         )
     if now:
         lost = f"traffic on its {now} VFs, which are destroyed"

@@ -24,7 +24,7 @@ from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.shapes import Netdev, Nic
 from ...machine.access import Host
 from ...machine.probe import NET
-from ...spec.functions import VFIO, per_vf, values_of
+from ...spec.by_range import VFIO, per_vf, values_of
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.interface_keys import FUNCTIONS
 
@@ -41,7 +41,7 @@ _SETS_ITS_PORTS = ("bond", "team")
 _STANDS_BELOW_LOWER = ("vlan", "macvlan", "macvtap")
 _INTERFACES_SECONDS = 30.0
 _RANGE = (
-    "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show shows "
+    "the driver does not carry frames of that size; next: lower mtu (ip -d link show has "
     "the interface's maxmtu), and for a VF raise the physical one"
 )
 ERRORS = MappingProxyType(
@@ -142,7 +142,7 @@ class Stack:
         name = function.port["name"]
         setter = self.setter(name)
         if setter != name:
-            return f"{name} belongs to {setter}, which sets the MTU of its members; set it there"
+            return f"{name} {_belongs(setter)}"
         return limit_problem(function.vf, function.port, function.to) or self._context.uplink_refusal(
             function.vf, function.port
         )
@@ -152,8 +152,7 @@ class Stack:
         name = netdev["name"]
         setter = self.setter(name)
         if setter != name:
-            given = f"it belongs to {setter}, which sets the MTU of its members; set it there"
-            return "" if self.final(name) == wanted else given
+            return "" if self.final(name) == wanted else f"it {_belongs(setter)}"
         if wanted == netdev["mtu"]:
             return self._above(name, wanted)
         nics = self._context.actual.nics
@@ -226,6 +225,10 @@ class Stack:
         return "that one" if setter == lower else f"{setter}, to which that one belongs,"
 
 
+def _belongs(setter: str) -> str:
+    return f"belongs to {setter}, which sets the MTU of its members; set it there"
+
+
 def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
     """Return why the device can't have this MTU; empty if it may. The limits of other drivers are not known here."""
     if netdev["link_type"] == "infiniband":
@@ -235,7 +238,7 @@ def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
         if wanted > IPOIB_DATAGRAM_MAX >= netdev["mtu"]:
             return (
                 f"IPoIB in datagram mode carries at most {IPOIB_DATAGRAM_MAX} ({IPOIB_2K_MAX} on a fabric with an MTU "
-                "of 2K); RDMA itself uses the MTU of the subnet manager, regardless of this setting"
+                "of 2K); RDMA itself uses the subnet manager's MTU"
             )
     elif nic is not None and nic["driver"] == NETDEV_DRIVER and wanted > MLX5_ETHERNET_MAX:
         return f"mlx5 carries at most {MLX5_ETHERNET_MAX}"

@@ -31,7 +31,7 @@ from ...machine.pci_config import (
     registers,
 )
 from ...machine.probe import PCI
-from ...spec.functions import VFIO, values_of
+from ...spec.by_range import VFIO, values_of
 from ...spec.host import HostSpec
 from ...spec.pcie import ACS, DIRECT, READ_REQUEST
 from ...spec.persisted import boot_entries_in
