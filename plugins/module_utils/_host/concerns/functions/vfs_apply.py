@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Mapping
+from typing import Any, Mapping
 
 from ...engine.context import BOUND, Context, Handler
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
@@ -174,18 +174,16 @@ def _setting_up(context: Context, address: str, step: Step) -> Work:
     interface = context.interface_of(address)
     binds = binds_functions(interface.nic)
     after: dict[str, Settings] = as_planned(step["to"], dict)
-
-    def setting(number: int, settings: Settings) -> list[Operation]:
-        return set_on_port(address, number, _without_bound(settings))
-
-    do, undo, bound = set_up_again(address, step, binds, setting)
+    do, undo, bound = set_up_again(
+        address, step, binds, lambda number, settings: set_on_port(address, number, _without_bound(settings))
+    )
     if bound:
         do += [*settle(context), wait_for_interfaces(address, bound)]
     wanted = {int(number): _without_bound(settings) for number, settings in after.items()}
     return Work(do, undo, lambda host: _settings_problem(host, interface, wanted, binds))
 
 
-def _without_bound(settings: Settings) -> Settings:
+def _without_bound(settings: Mapping[str, Any]) -> Settings:
     return {key: value for key, value in settings.items() if key != BOUND}
 
 
