@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
+from ..checks.instances import flaws_of
 from ..common.findings import path_text
 from ..common.objects import Object
 from .ranges import hosts_of, overlaps
@@ -21,15 +22,25 @@ _OVERRIDES = "image_overrides"
 def preflight(spec: Object) -> list[Notice]:
     """Return what is rendered and will surprise.
 
-    Raises InvalidInput with everything that can't be rendered, else with the ranges that hold an address of a host.
+    Raises InvalidInput with everything that can't be rendered, else with the ranges that hold an address of a host and
+    with what the definitions of this run refuse of objects given as such.
     """
     waves = render(spec)
-    violations = overlaps(spec, hosts_of(spec))
+    violations = [*overlaps(spec, hosts_of(spec)), *_misfits(waves)]
     if violations:
         raise InvalidInput(violations)
     if spec.get("chart"):
         return []
     return [*_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
+
+
+def _misfits(waves: list[Wave]) -> list[Violation]:
+    by_name = {wave["name"]: wave["objects"] for wave in waves}
+    return [
+        Violation(f"{each['kind']} {each['metadata']['name']}", path_text(path), problem, hint)
+        for each in by_name.get("objects", [])
+        for path, problem, hint in flaws_of(by_name.get("crds", []), each)
+    ]
 
 
 def _unread_placing(spec: Object, waves: list[Wave]) -> Iterator[Notice]:

@@ -37,7 +37,7 @@ NETPLAN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
 # The beginning of the path of our policy script, which ends with the digest of its text.
 IRQBALANCE_SCRIPT = "/etc/rdma-fabric/irqbalance-"
 # Not below /usr, which image-based systems mount read-only.
-PROGRAM_DIRECTORY = "/var/lib/rdma-fabric"
+PROGRAM_DIRECTORY = "/var/lib/rdma-fabric/program"
 RESULT_FILE = "/var/lib/rdma-fabric/boot.json"
 # An uplink change that takes effect at the next boot; removed then.
 STAGED_FILE = "/var/lib/rdma-fabric/guard-at-boot.json"

@@ -8,6 +8,7 @@ Code for changes is imported where it is needed, because each module is compiled
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, Collection, NamedTuple
 
 from ..engine import pending_reboot
@@ -308,8 +309,8 @@ def _forget(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failu
     if not run.removes or seen.plan["steps"]:
         return None
     paths = [baseline.PATH]
-    names = names_at(machine, PROGRAM_DIRECTORY)
-    paths += [f"{PROGRAM_DIRECTORY}/{name}" for name in names if is_temporary(name)]
+    for directory in (posixpath.dirname(baseline.PATH), PROGRAM_DIRECTORY):
+        paths += [f"{directory}/{name}" for name in names_at(machine, directory) if is_temporary(name)]
     return next(filter(None, (_attempt(machine, clock, RemoveFile(path)) for path in paths)), None)
 
 

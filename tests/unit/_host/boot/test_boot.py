@@ -300,7 +300,7 @@ class TestUnit:
         applied(kernel, WISH)
         text = kernel.read(UNIT_FILE)
         assert f"ExecStart={'/usr/bin/python3' if used else own} -I -S" in text
-        assert f"/var/lib/rdma-fabric {'/usr/bin' if used else own[: own.rindex('/')]}\n" in text, (
+        assert f"{PROGRAM_DIRECTORY} {'/usr/bin' if used else own[: own.rindex('/')]}\n" in text, (
             "it is mounted before"
         )
 

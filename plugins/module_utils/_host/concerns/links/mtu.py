@@ -41,7 +41,7 @@ _SETS_ITS_PORTS = ("bond", "team")
 _STANDS_BELOW_LOWER = ("vlan", "macvlan", "macvtap")
 _INTERFACES_SECONDS = 30.0
 _RANGE = (
-    "the driver does not carry frames of that size; next: lower mtu (ip -d link show has "
+    "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show has "
     "the interface's maxmtu), and for a VF raise the physical one"
 )
 ERRORS = MappingProxyType(
