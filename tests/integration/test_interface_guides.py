@@ -31,7 +31,7 @@ SHOWN = {
             "create 4 VFs (now 0)",
             "set mac, trust, spoofchk of VFs 0 to 3",
             "set the MTU to 9000 (now 1500)",
-            "set the MTU of its 4 new VFs to 9000",
+            "set the MTU of its new VFs 0 to 3 to 9000",
         ],
         ["create 2 VFs (now 0)", "set the e-switch to switchdev mode (now legacy)"],
         ["create 4 VFs (now 0)", "set the GUIDs of VFs 0 to 3"],
