@@ -215,7 +215,7 @@ class LiveMachine(LiveHost):
             raise HostError(errno_name(error), path) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file, a leftover of an interrupted ``replace``, and a directory that was only made for the file."""
+        """Remove a file, a leftover of an interrupted ``replace``, and directories that were only made for the file."""
         parent, name = posixpath.split(path)
         try:
             directory = self._local(parent)
@@ -223,8 +223,9 @@ class LiveMachine(LiveHost):
             _unlink(temporary_name(final))
             if _unlink(final):
                 _sync_directory(directory)
-            if is_own_directory(parent) and _remove_directory(directory):
-                _sync_directory(posixpath.dirname(directory))
+            while is_own_directory(parent) and _remove_directory(directory):
+                parent, directory = posixpath.dirname(parent), posixpath.dirname(directory)
+                _sync_directory(directory)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -367,9 +368,9 @@ def errno_name(error: OSError) -> str:
 
 
 def is_own_directory(path: str) -> bool:
-    """Return whether a directory only exists for files of ours: it has our name, or holds drop-ins of one unit."""
+    """Return whether a directory only exists for files of ours: its path has our name, or it has drop-ins of a unit."""
     name = posixpath.basename(path)
-    return OURS in name or (name.endswith(".d") and "." in name[: -len(".d")])
+    return OURS in path or (name.endswith(".d") and "." in name[: -len(".d")])
 
 
 def _write_durably(path: str, data: bytes, mode: int) -> None:

@@ -176,13 +176,14 @@ class Kernel:
         if self.tree.exists(path) or path in self.tree.links:
             self._mutate("unlink", path)
             self.tree.discard(path)
-        if is_own_directory(parent) and self.tree.exists(parent) and not self.tree.list(parent):
+        while is_own_directory(parent) and self.tree.exists(parent) and not self.tree.list(parent):
             try:
                 self._mutate("rmdir", parent)
             except HostError:
                 # Nobody misses it: see LiveMachine.
                 return
             self.tree.discard(parent)
+            parent = posixpath.dirname(parent)
 
     def rename(self, path: str, to: str) -> None:
         if not self.tree.exists(path):
