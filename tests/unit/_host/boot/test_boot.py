@@ -300,9 +300,7 @@ class TestUnit:
         applied(kernel, WISH)
         text = kernel.read(UNIT_FILE)
         assert f"ExecStart={'/usr/bin/python3' if used else own} -I -S" in text
-        assert f"{PROGRAM_DIRECTORY} {'/usr/bin' if used else own[: own.rindex('/')]}\n" in text, (
-            "it is mounted before"
-        )
+        assert f"{PROGRAM_DIRECTORY} {'/usr/bin' if used else own[: own.rindex('/')]}\n" in text, "it is mounted before"
 
     def test_its_general_name_is_used_where_it_leads_there(self) -> None:
         kernel = host(**{"/usr/bin/python3.11": ""})
