@@ -30,10 +30,9 @@ SCHEMA, SURVEY = DOCS / "variables.schema.json", DOCS / "survey.json"
 _WORDS = {"bool": "boolean", "int": "whole number", "float": "number", "str": "text", "dict": "mapping"}
 _TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "path": "string", "dict": "object"}
 _QUESTIONS = {"int": "integer", "float": "float", "list": "textarea"}
-# Text that Ansible templates, and null, stand for a value of any type.
 # What an interface may have by range of its VFs.
 _OF_VFS = [key for key, each in KEYS.items() if each.part == OF_FUNCTIONS]
-_RANGE = "^[0-9]+(-[0-9]+)?$"
+# Text that Ansible templates, and null, stand for a value of any type.
 _ANY = [{"type": "string", "pattern": r"\{\{|\{%"}, {"type": "null"}]
 # A part of a role in its argument specifications, with what stands before and in its options.
 _PART = re.compile(r"^  (\w+):\n((?:    (?!options:).*\n)*)    options:.*\n(?:      .*\n|\n)*", re.MULTILINE)
@@ -58,20 +57,12 @@ def _taken(row: Variable) -> str:
     kind = _WORDS.get(row.type, row.type)
     if row.type == "list":
         kind = f"list of {_WORDS.get(row.elements, row.elements)}s".replace("texts", "text")
-    if row.most is not None:
-        kind += f", {row.least:g} to {row.most:g}"
-    elif row.least is not None:
-        kind += f" from {row.least:g} on"
-    return f"{kind} ({row.unit})" if row.unit else kind
+    return f"{kind}{row.bounds} ({row.unit})" if row.unit else f"{kind}{row.bounds}"
 
 
 def _words(meaning: Iterable[str], shown: str = r"`\1`") -> str:
     """Return text with the markup of Ansible's documentation as Markdown, or without."""
     return re.sub(r"\b[A-Z]\((.*?)\)", shown, " ".join(meaning))
-
-
-def _plain(meaning: Iterable[str]) -> str:
-    return _words(meaning, r"\1")
 
 
 def specification(text: str, role: str) -> str:
@@ -121,7 +112,7 @@ def _property(row: Variable, members: Mapping[str, Any] | None) -> dict[str, Any
     bounds = {"minimum": row.least, "maximum": row.most}
     typed.update({name: bound for name, bound in bounds.items() if bound is not None})
     default = {} if row.default is None else {"default": row.default}
-    return {"description": _plain(row.meaning), "anyOf": [typed, *_ANY], **default}
+    return {"description": _words(row.meaning, r"\1"), "anyOf": [typed, *_ANY], **default}
 
 
 def _typed(option: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,9 +136,9 @@ def _member(option: Mapping[str, Any]) -> dict[str, Any]:
 def _documented(option: Mapping[str, Any], *, by_range: bool) -> dict[str, Any]:
     told, member = option.get("description", ""), _member(option)
     if by_range and member:
-        ranges = {"type": "object", "patternProperties": {_RANGE: member}, "additionalProperties": False}
+        ranges = {"type": "object", "patternProperties": {"^[0-9]+(-[0-9]+)?$": member}, "additionalProperties": False}
         member = {"anyOf": [ranges, *member["anyOf"]]}
-    return {"description": _plain([told] if isinstance(told, str) else told), **member}
+    return {"description": _words([told] if isinstance(told, str) else told, r"\1"), **member}
 
 
 def survey() -> dict[str, Any]:
@@ -166,7 +157,7 @@ def _question(row: Variable) -> dict[str, Any]:
     return {
         "type": kind,
         "question_name": row.name,
-        "question_description": _plain(row.meaning),
+        "question_description": _words(row.meaning, r"\1"),
         "variable": row.name,
         "required": False,
         "choices": "\n".join(choices),

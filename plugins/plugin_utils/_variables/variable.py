@@ -56,9 +56,11 @@ class Variable:
         kind = _KINDS.get(self.elements if self.type == "list" else self.type, "text")
         words = {"list": f"a list, each entry {kind}", "dict": "a mapping"}.get(self.type, kind)
         unit = f" of {self.unit}" if self.unit else ""
-        return f"{words}{unit}{self._range()}"
+        return f"{words}{unit}{self.bounds}"
 
-    def _range(self) -> str:
+    @property
+    def bounds(self) -> str:
+        """The range of a number, as it goes on after what it is."""
         if self.least is None:
             return ""
         return f" from {self.least:g} to {self.most:g}" if self.most is not None else f" from {self.least:g} on"
