@@ -237,6 +237,8 @@ def _entry(actual: HostState, nic: Nic, port: _Port, count: int, violations: lis
         "vf_driver": port.by_range(drivers, NETDEVICE, count),
         "vf_mtu": port.by_range(mtus, None, count),
         "eswitch_mode": asked[0]["eswitch_mode"],
+        # VFs of a port that is down have no link; the operator sets it up once they are made (configSriovDevice).
+        "state": "up" if port.vfs else None,
     }
     layer = nic["link_layer"] or next(filter(None, layers), None)
     if layer == "InfiniBand":

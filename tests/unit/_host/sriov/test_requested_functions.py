@@ -79,6 +79,7 @@ def test_a_policy_becomes_the_settings_of_its_ports() -> None:
     mac = {"mac": "deterministic", **dict.fromkeys(("vlan", "trust", "spoofchk", "max_tx_rate", "link_state"))}
     assert found[ONE] == {
         "vfs": 8,
+        "state": "up",
         "vf_mtu": 9000,
         "mtu": 9000,
         "vf_driver": "netdevice",
@@ -97,6 +98,7 @@ def test_the_mtu_of_a_port_is_raised_and_never_lowered() -> None:
 def test_functions_for_vfio_get_neither_an_mtu_nor_addresses() -> None:
     assert entries(asked(pci=[ONE], vf_driver="vfio-pci", mtu=9000))[ONE] == {
         "vfs": 8,
+        "state": "up",
         "vf_driver": "vfio-pci",
         "mtu": 9000,
     }
@@ -105,7 +107,7 @@ def test_functions_for_vfio_get_neither_an_mtu_nor_addresses() -> None:
 def test_infiniband_functions_get_guids() -> None:
     port = host(nics=[nic(ONE, "ib0", link_layer="InfiniBand")], netdevs=[netdev("ib0", ONE, mtu=4092)])
     found = entries(asked(vendor="15b3", rdma=True, link_layer="InfiniBand"), found=port)[ONE]
-    assert found == {"vfs": 8, "vf_driver": "netdevice", "vf_guids": "deterministic"}
+    assert found == {"vfs": 8, "state": "up", "vf_driver": "netdevice", "vf_guids": "deterministic"}
 
 
 def test_modules_are_loaded_where_the_policy_that_needs_them_selects_the_host() -> None:
@@ -231,7 +233,7 @@ def test_a_range_that_its_own_resource_takes_away_is_named() -> None:
 def test_infiniband_functions_for_guests_get_guids_too() -> None:
     port = host(nics=[nic(ONE, "ib0", link_layer="InfiniBand")], netdevs=[netdev("ib0", ONE, mtu=4092)])
     found = entries(asked(vendor="15b3", vf_driver="vfio-pci"), found=port)[ONE]
-    assert found == {"vfs": 8, "vf_driver": "vfio-pci", "vf_guids": "deterministic"}
+    assert found == {"vfs": 8, "state": "up", "vf_driver": "vfio-pci", "vf_guids": "deterministic"}
 
 
 def test_a_broken_request_is_refused_with_its_place() -> None:
