@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Mapping
 
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold_names

@@ -129,6 +129,21 @@ def hint_of_digits(value: object, *, variable: bool) -> str:
     return f"without quotes: {value.strip()}{of_templates if variable else ''}"
 
 
+def nearest(name: str, known: Iterable[str], share: float = 0.7) -> str:
+    """Return ``did you mean X?`` with the nearest known name, empty if none has this share of the letters."""
+    # Only needed for a misspelt name; on a host each import costs time.
+    import difflib  # noqa: PLC0415
+
+    names = {folded(other): other for other in known}
+    found = difflib.get_close_matches(folded(name), list(names), n=1, cutoff=share)
+    return f"did you mean {names[found[0]]}?" if found else ""
+
+
+def folded(name: str) -> str:
+    """Return a name as it is compared with others."""
+    return name.lower().replace("-", "_")
+
+
 def named(names: Sequence[str], most: int = _MAX_NAMED) -> str:
     """Return names, such as those of hosts, as a person says them: at most so many, and how many there are beside."""
     rest = len(names) - most

@@ -376,5 +376,5 @@ violations:
       description: The next step or the nearest known name.
       returned: always
       type: str
-      sample: did you mean "version"?
+      sample: did you mean version?
 """

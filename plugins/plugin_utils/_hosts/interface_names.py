@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.interface_names import (
     NamedInterface,
     interfaces_named,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
 
 _MOST_NAMES = 8
 # A VF that a run makes is called after its port, by kernel and udev.

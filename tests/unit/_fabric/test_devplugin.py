@@ -145,9 +145,9 @@ def test_misspelt_keys_are_named_with_the_nearest_known_one() -> None:
     }
     _config, problems = check_rdma_shared(config)
     assert {(each.path, each.hint) for each in problems} == {
-        ("periodicUpdateIntervall", 'did you mean "periodicUpdateInterval"?'),
-        ("configList[0].ressourceName", 'did you mean "resourceName"?'),
-        ("configList[0].selectors.vendor", 'did you mean "vendors"?'),
+        ("periodicUpdateIntervall", "did you mean periodicUpdateInterval?"),
+        ("configList[0].ressourceName", "did you mean resourceName?"),
+        ("configList[0].selectors.vendor", "did you mean vendors?"),
     }
 
 
@@ -221,7 +221,7 @@ def test_every_type_has_its_own_selectors(kind: str, right: str, wrong: str) -> 
 
 def test_an_unknown_type_is_named_with_the_nearest() -> None:
     _config, problems = check_sriov({"resourceList": [{**DEVICE, "deviceType": "netdevice"}]})
-    assert problems[0].hint == 'did you mean "netDevice"?'
+    assert problems[0].hint == "did you mean netDevice?"
 
 
 @pytest.mark.parametrize("selectors", [None, [], "x", 7, [1]])

@@ -107,7 +107,7 @@ def test_what_only_this_collection_refuses_is_left_to_the_operator() -> None:
     switched = {"sriovNetworkOperator": {"enabled": True}}
     assert Fabric([document], [], settings={"engine": "helm"}, values=switched).accepted().notices == []
     unknown = helm({"nic_cluster_policy": {"nvIpan": {}}})
-    assert unknown.wrong("nvIpan").hint == 'did you mean "nvIpam"?'
+    assert unknown.wrong("nvIpan").hint == "did you mean nvIpam?"
 
 
 def test_a_retired_field_is_named_with_who_judges_it() -> None:

@@ -141,7 +141,7 @@ def test_what_the_master_of_ours_is_not_set_up_for_is_named() -> None:
 def test_a_feature_that_nobody_finds_is_named_with_the_one_that_is_meant() -> None:
     spec = rule(matchFeatures=[{"feature": "pci.devices"}, {"feature": "PCI.Device"}, {"feature": "vendor.nics"}])
     (notice,) = given("NodeFeatureRule", spec, deployed=False).accepted().notices
-    assert (notice.path, notice.hint) == ("spec.rules[0].matchFeatures[0].feature", 'did you mean "pci.device"?')
+    assert (notice.path, notice.hint) == ("spec.rules[0].matchFeatures[0].feature", "did you mean pci.device?")
 
 
 @pytest.mark.parametrize("spec", [None, 7, {"rules": None}, {"rules": [3]}, rule(labels=[1], taints=[None, {}])])

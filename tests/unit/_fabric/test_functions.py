@@ -177,7 +177,7 @@ class TestPlugin:
         ({"deviceType": "vfio-pci", "isRdma": True}, "spec.isRdma", "deviceType is vfio-pci"),
         ({"linkType": "IB", "eSwitchMode": "switchdev"}, "spec.eSwitchMode", "Ethernet ports only"),
         ({"priority": 100}, "spec.priority", "0 to 99"),
-        ({"numVFs": 3}, "spec.numVFs", 'did you mean "numVfs"'),
+        ({"numVFs": 3}, "spec.numVFs", "did you mean numVfs"),
         ({"vdpaType": "other"}, "spec.vdpaType", "virtio"),
         ({**VDPA, "externallyManaged": False}, "spec.vdpaType", "externallyManaged: true: they are offered then"),
         ({**VDPA, "eSwitchMode": "legacy"}, "spec.vdpaType", "eSwitchMode: switchdev"),
@@ -299,7 +299,7 @@ class TestTogether:
 
     def test_networks_and_pods_find_the_resource(self) -> None:
         network = resource("SriovNetwork", "net", {"resourceName": "vsf"})
-        assert 'did you mean "nvidia.com/vfs"' in fabric_of(policy(), network).accepted().said("nvidia.com/vsf").hint
+        assert "did you mean nvidia.com/vfs?" in fabric_of(policy(), network).accepted().said("nvidia.com/vsf").hint
 
 
 class TestHosts:
@@ -447,7 +447,7 @@ class TestPoolConfig:
         [
             ({"maxUnavailable": "half"}, "spec.maxUnavailable", "a percentage such as 50%"),
             ({"maxUnavailable": -1}, "spec.maxUnavailable", "not a number of nodes"),
-            ({"rdmaMode": "Shared"}, "spec.rdmaMode", 'did you mean "shared"'),
+            ({"rdmaMode": "Shared"}, "spec.rdmaMode", "did you mean shared"),
             (
                 {"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
                 "spec.nodeSelector.matchExpressions[0]",

@@ -45,7 +45,7 @@ def judged(
             "Ethernet",
             "spec.template.linkTyp",
             "is an unknown field here",
-            'did you mean "linkType"?',
+            "did you mean linkType?",
         ),
         (("template", "numVfs"), "8", "spec.template.numVfs", 'is the text "8", not a whole number', ""),
         (("template", "numVfs"), True, "spec.template.numVfs", "is true, not a whole number", ""),

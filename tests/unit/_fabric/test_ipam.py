@@ -188,9 +188,9 @@ def test_the_other_plugins(ipam: Any, paths: list[str]) -> None:
 
 
 def test_a_slip_is_answered_with_the_nearest_name() -> None:
-    assert check_ipam({"type": "whereabout"})[0].hint == 'did you mean "whereabouts"?'
+    assert check_ipam({"type": "whereabout"})[0].hint == "did you mean whereabouts?"
     slip = check_ipam({"type": "whereabouts", "excludes": []})[0]
-    assert slip.hint == 'did you mean "exclude"?'
+    assert slip.hint == "did you mean exclude?"
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontex
     MAX_LENGTH,
     compact,
     kind_of,
-    nearest,
     parse_json,
     pretty,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_two_spellings_keep_order_and_characters() -> None:
 
 @pytest.mark.parametrize(
     ("name", "answer"),
-    [("vendor", 'did you mean "vendors"?'), ("IFNAMES", 'did you mean "ifNames"?'), ("zzz", ""), ("", "")],
+    [("vendor", "did you mean vendors?"), ("IFNAMES", "did you mean ifNames?"), ("zzz", ""), ("", "")],
 )
 def test_the_nearest_name(name: str, answer: str) -> None:
     assert nearest(name, ["vendors", "ifNames"]) == answer

@@ -150,7 +150,7 @@ def test_the_attachment_lies_where_the_network_says_or_beside_it(
     [
         ("SriovNetwork", {"resourceName": ""}, "spec.resourceName", "is empty"),
         ("SriovNetwork", {"resourceName": "nvidia.com/vfs"}, "spec.resourceName", "is put in front"),
-        ("SriovNetwork", {"spoofchk": "on"}, "spec.spoofchk", 'did you mean "spoofChk"'),
+        ("SriovNetwork", {"spoofchk": "on"}, "spec.spoofchk", "did you mean spoofChk"),
         ("SriovNetwork", {"trust": True}, "spec.trust", "not text"),
         ("SriovNetwork", {"vlan": 4095}, "spec.vlan", "0 to 4094"),
         ("SriovNetwork", {"vlanQoS": 3}, "spec.vlanQoS", "a vlan other than 0"),

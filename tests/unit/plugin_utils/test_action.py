@@ -15,8 +15,7 @@ import pytest
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, nearest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     SHOW_SECRETS,
@@ -206,8 +205,8 @@ def test_what_nobody_foresaw_names_its_task_and_place_and_keeps_the_traceback(ru
         "greet: the task 'Greet all' (/site.yml:7) for node\\x1b1 met what was not foreseen: "
     )
     assert "AttributeError: 'int' object has no attribute 'lower'" in result["msg"]
-    assert "at plugins/module_utils/_fabric/common/jsontext.py:" in result["msg"]
-    assert " in nearest (next: " in result["msg"]
+    assert "at plugins/module_utils/_violations.py:" in result["msg"]
+    assert " in folded (next: " in result["msg"]
     assert result["exception"].startswith("Traceback (most recent call last):")
     assert "in crash" in result["exception"]
 

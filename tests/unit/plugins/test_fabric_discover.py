@@ -394,7 +394,7 @@ def test_hosts_that_were_not_read_are_named_and_without_any_rail_nothing_is_writ
         ({"mtu": 900}, "900 is not a valid MTU"),
         ({"vfs": -1}, "-1 is not a valid number"),
         ({"vfs": 9}, "has room for 8"),
-        ({"machine": "dgx-h10"}, 'no layout of dgx-h10 is known: did you mean "dgx-h100"?'),
+        ({"machine": "dgx-h10"}, "no layout of dgx-h10 is known: did you mean dgx-h100?"),
         ({"machine": "abacus"}, "rdma_fabric_discover_machine=list prints those that are"),
         ({"machine": "dgx-h100", "hosts": []}, "no host to plan: give their number"),
         ({"machine": "dgx-h100", "rename": False}, "rename: false needs the names of interfaces"),

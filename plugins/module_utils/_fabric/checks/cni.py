@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..common.jsontext import Problem, kind_of, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
+from ..common.jsontext import Problem, kind_of
 from ..common.names import interface
 from . import cni_library
 from .ipam import check_ipam, ipam_remarks

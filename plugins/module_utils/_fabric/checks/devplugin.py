@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Tuple
 
-from ..common.jsontext import Problem, kind_of, nearest, parse_json, pretty
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
+from ..common.jsontext import Problem, kind_of, parse_json, pretty
 from ..common.schema import INT64, LONGEST_SECONDS
 
 Config = Dict[str, Any]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
 from ..common.findings import described, shown
-from ..common.jsontext import nearest
 from ..common.objects import Object
 from .rules import holds
 

@@ -15,7 +15,9 @@ import re
 from itertools import groupby
 from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 
-from ..common.jsontext import Problem, kind_of, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
+from ..common.jsontext import Problem, kind_of
 from ..common.names import dns_subdomain
 from ..common.schema import LONGEST_SECONDS
 from . import node_slices

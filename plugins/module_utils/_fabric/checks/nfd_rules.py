@@ -14,8 +14,10 @@ import re
 import warnings
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
 from ..common.features import FEATURES
-from ..common.jsontext import Problem, nearest
+from ..common.jsontext import Problem
 from ..common.names import Check, label_key, label_value
 from ..common.quantities import parse_quantity
 

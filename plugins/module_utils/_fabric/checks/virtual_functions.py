@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from ..common.jsontext import Problem, kind_of, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
+from ..common.jsontext import Problem, kind_of
 from .cni import plugins_of
 
 _LINK_STATES = ("auto", "enable", "disable")

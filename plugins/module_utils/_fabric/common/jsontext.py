@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from typing import Any, Iterable, NamedTuple
+from typing import Any, NamedTuple
 
 from .typography import repaired
 
@@ -68,13 +67,6 @@ def compact(value: Any) -> str:
 def pretty(value: Any) -> str:
     """Return JSON over several lines with a final newline, keys in their order."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``did you mean "x"?`` for the known name closest to ``name``, or the empty string."""
-    by_fold = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower(), list(by_fold), n=1, cutoff=0.7)
-    return f'did you mean "{by_fold[found[0]]}"?' if found else ""
 
 
 def kind_of(value: Any) -> str:

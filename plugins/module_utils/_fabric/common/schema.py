@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import hint_of_digits
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import hint_of_digits, nearest
 
 from .findings import Place, described, shown
-from .jsontext import Problem, nearest
+from .jsontext import Problem
 from .names import label_key, label_value
 from .quantities import parse_quantity
 

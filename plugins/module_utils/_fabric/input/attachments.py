@@ -9,13 +9,15 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
 from ..checks import nad, node_slices
 from ..checks.cni import RESOURCE_NAME
 from ..checks.ipam import Claim
 from ..checks.nv_ipam import PoolKey
 from ..checks.versions import node_slice_problems, slices_beside_problems
 from ..common.findings import Place, path_text
-from ..common.jsontext import Problem, nearest, parse_json
+from ..common.jsontext import Problem, parse_json
 from ..common.names import dns_label, dns_subdomain
 from ..common.schema import Model, annotation_map, label_map, record, text
 from .models import NETWORK_MODELS

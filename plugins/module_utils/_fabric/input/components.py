@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import NEEDS, PROGRAM
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
 
 from ..checks import nad, sriov_networks
 from ..checks.nv_ipam import PoolKey
@@ -20,7 +21,6 @@ from ..checks.versions import ipoib_remarks, reads_pool_objects, webhook_problem
 from ..common import openshift
 from ..common.findings import Place
 from ..common.images import effective_version
-from ..common.jsontext import nearest
 from . import pools as pool_checks
 from .attachments import Network, field_place
 from .policy import Policy

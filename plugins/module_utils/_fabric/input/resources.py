@@ -9,9 +9,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
 from ..checks import nv_ipam
 from ..common.findings import Document, Findings, Place, described, shown
-from ..common.jsontext import Problem, nearest
+from ..common.jsontext import Problem
 from ..common.names import Check, dns_label, dns_subdomain, node_policy_name
 from ..common.objects import is_cluster_scoped
 from ..common.schema import Model

@@ -14,8 +14,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+
 from ..common.findings import Place, described, shown
-from ..common.jsontext import nearest
 from ..common.names import label_key, label_value
 from ..common.pods import NETWORKS, is_of_kubernetes, networks_of_machines, pod_templates
 from ..common.quantities import parse_quantity

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, nearest
 
 from ..checks import (
     devplugin,
@@ -27,7 +27,7 @@ from ..checks.nv_ipam import POOL_KINDS, check_pool, claims_of
 from ..checks.nv_ipam_config import config_problems
 from ..checks.versions import node_slice_problems, pool_problems, reads_pool_objects, version_problems, webhook_problems
 from ..common.images import SECTION_COMPONENTS, effective_version
-from ..common.jsontext import Problem, nearest
+from ..common.jsontext import Problem
 from ..common.objects import Object
 from .components import nfd, whereabouts
 

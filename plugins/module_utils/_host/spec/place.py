@@ -9,7 +9,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Callable, Collection, Iterable, Mapping, Pattern, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, hint_of_digits, one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    Notice,
+    Violation,
+    folded,
+    hint_of_digits,
+    nearest,
+    one_line,
+)
 
 Check = Callable[[str], str]
 Bounds = Callable[[int], str]
@@ -97,7 +104,7 @@ def known_keys(place: Place, mapping: Iterable[object], known: Iterable[str]) ->
         if not isinstance(key, str):
             place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
         elif key not in names:
-            belongs = "" if _plain(key) in map(_plain, names) else own_place(key, place.level, place.found)
+            belongs = "" if folded(key) in map(folded, names) else own_place(key, place.level, place.found)
             place.at(key).violation("is not a known key", belongs or near_name(key, names))
 
 
@@ -126,24 +133,15 @@ def near_name(name: str, known: Iterable[str]) -> str:
     Names with the same words are nearer than those with similar letters: ``mac_address`` means ``mac``, ``numVfs``
     ``vfs``.
     """
-    names = list(known)
-    words = _words(name)
+    names, words = list(known), _words(name)
     same = [other for other in names if words <= _words(other) or _words(other) <= words]
-    near = [max(same, key=lambda other: (len(words & _words(other)), -len(_words(other))))] if same else []
-    if not near:
-        # Only needed for a misspelt key; on a host each import costs time.
-        import difflib
-
-        near = difflib.get_close_matches(_plain(name), names, n=1, cutoff=_NEAR)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+    if same:
+        return f"did you mean {max(same, key=lambda other: (len(words & _words(other)), -len(_words(other))))}?"
+    return nearest(name, names, _NEAR) or f"known: {', '.join(names)}"
 
 
 def _words(name: str) -> set[str]:
-    return {word.rstrip("s") for word in _plain(re.sub("(?<=[a-z])(?=[A-Z])", "_", name)).split("_")}
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "_")
+    return {word.rstrip("s") for word in folded(re.sub("(?<=[a-z])(?=[A-Z])", "_", name)).split("_")}
 
 
 def text_of(place: Place, value: object, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
