@@ -128,7 +128,7 @@ class TestMixed:
         kernel = booted()
         done(kernel, wish(vfs=4, vf_driver={"0-1": VFIO}))
         steps = applied(quiet(kernel), wish(**MIXED))["plan"]["steps"]
-        actions = {step["id"].removeprefix(f"vfs:{PF}"): step["action"] for step in steps}
+        actions = {step["id"].replace(f"vfs:{PF}", "", 1): step["action"] for step in steps}
         assert actions[":driver"] == "bind VFs 0 to 1 to the driver of their interfaces and VFs 2 to 3 to vfio-pci"
 
     def test_a_boot_makes_them_again(self) -> None:
