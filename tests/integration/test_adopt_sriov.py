@@ -155,9 +155,10 @@ class Way:
         spec = {"selector": {"matchLabels": {"app": "sriov"}}, "template": template}
         body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": OPERATOR}, "spec": spec}
         self.api.call("POST", collection_path("apps/v1", "deployments", NAMESPACE), body)
-        for kind, name, groups, resource in (
-            ("Mutating", "network-resources-injector-config", [""], "pods"),
-            ("Validating", "sriov-operator-webhook-config", [GROUP], "sriovoperatorconfigs"),
+        # The injector's is ignored where it does not answer, unless its feature gate has it asked for networks alone.
+        for kind, name, groups, resource, policy in (
+            ("Mutating", "network-resources-injector-config", [""], "pods", "Ignore"),
+            ("Validating", "sriov-operator-webhook-config", [GROUP], "sriovoperatorconfigs", "Fail"),
         ):
             rules = [
                 {
@@ -171,7 +172,7 @@ class Way:
                 "name": f"{name}.k8s.io",
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
-                "failurePolicy": "Fail",
+                "failurePolicy": policy,
                 "clientConfig": {"service": {"name": "gone", "namespace": NAMESPACE}},
                 "rules": rules,
             }

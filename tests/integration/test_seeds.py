@@ -128,7 +128,7 @@ def test_what_deserves_a_look_in_the_guide_is_said_with_file_and_line_and_stored
     said = guide.outcome.output
     config = line_of(network, "config: |")
     for text in ("gets no device", "has UFM put them into no partition"):
-        (line,) = [line for line in said.splitlines() if text in line]
+        (line,) = [line for line in said.splitlines() if text in line and line.startswith("[WARNING]")]
         number = int(line.split(f"{network}:")[1].split(":")[0])
         assert config <= number <= len(network.read_text().splitlines())
     assert f"{POLICY}:{line_of(POLICY, 'ipamPlugin:')}: spec.secondaryNetwork.ipamPlugin: is retired" in said

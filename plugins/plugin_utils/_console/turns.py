@@ -25,6 +25,7 @@ class Turns:
         self._turns = TaskOnHosts()
         self._ends: dict[str, str] = {}
         self._looked_at: set[str] = set()
+        self._drained: set[str] = set()
 
     @property
     def begun(self) -> bool:
@@ -40,8 +41,9 @@ class Turns:
         name = action.rpartition(".")[2]
         words = self._of_slot(host, found, now, failed=failed) if name == _SLOT else ""
         if not failed and host in self._turns.running and not found.get("skipped"):
-            # Later looks at the node keep nothing of what it was before.
-            if name == _DRAIN and found.get("cordoned") and found.get("before"):
+            # Later looks at the node come from the same action.
+            if name == _DRAIN and found.get("cordoned") and found.get("before") and host not in self._drained:
+                self._drained.add(host)
                 words = "drained"
             elif name == _REBOOT and found.get("rebooted"):
                 words = "rebooted"
@@ -59,6 +61,7 @@ class Turns:
             return "failed" if began else ""
         if state == "taken":
             self._turns.start(host, now)
+            self._drained.discard(host)
             return f"begins, slot {str(found.get('lease')).rpartition('-')[2]}"
         if state == "given_back" and host in self._turns.running:
             seconds = now - self._turns.running[host]
