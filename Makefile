@@ -23,10 +23,9 @@ GIVE_BACK = ; status=$$?; test $$(id -u) != 0 -o -O . || find build .venv -regex
 # The gates by layer: what a change is asked first, what it is asked before it lands, and what runs by night.
 READING := licences format ruff rooms yaml types docs changelog sanity-quick ansible-lint
 FIRST := $(READING) api-programs artifact host-syntax unit try-demo paths
-REST := programs roce-shared sanity slow own docs-site importer try-preview oldest newest sanity-oldest targets molecule turns integration
-ALONE := bench-host bench-apply
+REST := programs roce-shared sanity slow own docs-site importer try-preview oldest newest sanity-oldest targets molecule turns integration bench-host bench-apply
 NIGHTLY := guests quick-starts mutants sweeps kills campaigns matrix bench
-GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
+GATES := $(FIRST) $(REST) $(filter-out matrix bench,$(NIGHTLY))
 
 .PHONY: help gates pictures preview demo demo-lab lab lab-down lab-status lab-ssh test test-all rest nightly lint matrix \
 	bench molecule-lab build release env env-run env-test lock clean $(GATES)
@@ -58,7 +57,7 @@ help:
 	@echo "PYTHON=/path/to/python3.12 names another Python (3.11 to 3.13)."
 
 gates:
-	@for layer in "test $(FIRST)" "test-all $(REST) $(ALONE)" "nightly $(NIGHTLY)"; do set -- $$layer; printf 'make %s\n' "$$1"; shift; \
+	@for layer in "test $(FIRST)" "test-all $(REST)" "nightly $(NIGHTLY)"; do set -- $$layer; printf 'make %s\n' "$$1"; shift; \
 		for gate; do sed -n "s/^$$gate:.*## /  $$gate\t/p" Makefile | expand -t 18; done; done
 
 env: env-test
@@ -104,8 +103,7 @@ test-all: test
 # A test that fails by luck holds nobody up here: it runs once more, alone, and is named.
 rest: env-test
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 IN_ORDER=yes $(REST) || true
-	@$(MAKE) --no-print-directory --keep-going $(ALONE) || true
-	@$(SHOW) $(addprefix --again=,$(REST)) $(BEFORE) $(REST) $(ALONE) $(GIVE_BACK)
+	@$(SHOW) $(addprefix --again=,$(REST)) $(BEFORE) $(REST) $(GIVE_BACK)
 
 nightly: env-test
 	@$(MAKE) --no-print-directory --keep-going $(NIGHTLY)
@@ -200,8 +198,8 @@ turns: env-test programs artifact  ## the other tests of playbooks that take nod
 	$(GATE) $(LONG) $@ python -m pytest -m "not first" $(IN_TURN) $(GIVE_BACK)
 integration: env-test programs artifact  ## the other tests against a real API server
 	$(GATE) $(LONG) $@ $(INTEGRATION) tests/integration -m "not first" $(addprefix --ignore=,$(IN_TURN)) $(GIVE_BACK)
-bench-host: env-test artifact  ## bounds of what a host costs: bytes, commands, and CPU beside that of setup
-	$(GATE) --limit 1800 $@ python -m tests.bench host ssh $(GIVE_BACK)
+bench-host: env-test artifact  ## bounds of what is sent to a host, returned and run there
+	$(GATE) $@ python -m tests.bench payload ssh $(GIVE_BACK)
 bench-apply: env-test programs artifact  ## bounds of a batch apply: requests, and time beside that of kubernetes.core's module
 	$(GATE) $@ python -m tests.bench apply $(GIVE_BACK)
 guests: env-test programs artifact  ## the tests on booted hosts and the cluster that they form

@@ -34,7 +34,7 @@ ATTEMPTS = 3
 # What the project promises; a number above its bound fails the benchmark.
 BOUNDS = {
     "host.payload_ratio_to_setup": 1.3,
-    # 0.92 to 0.96 was measured.
+    # 0.92 to 1.04 was measured, of one and the same program.
     "host.cpu_ratio_to_setup": 1,
     "host.facts_kib": 16,
     # 1.4 to 1.5 was measured.
@@ -67,6 +67,7 @@ BOUNDS = {
 
 
 OF_HOSTS: Mapping[str, Callable[[Path], dict[str, float]]] = {
+    "payload": host.measure_payload,
     "host": host.measure,
     "start": start.measure,
     "ssh": ssh.measure,

@@ -173,7 +173,7 @@ def test_files_that_run_modules_on_this_machine_share_a_worker(tmp_path: Path) -
 
 
 def test_every_gate_is_in_one_layer_and_says_what_it_is() -> None:
-    layers = [name for layer in ("READING", "FIRST", "REST", "ALONE", "NIGHTLY") for name in names_of(layer)]
+    layers = [name for layer in ("READING", "FIRST", "REST", "NIGHTLY") for name in names_of(layer)]
     described = re.findall(r"^([a-z-]+): env-test[^#\n]*## \S", MAKEFILE, re.MULTILINE)
     none_of(f"{name}: in {layers.count(name)} layers" for name in described if layers.count(name) != 1)
     none_of(f"{name}: no gate" for name in layers if name not in described)
