@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     stored_writes,
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from ansible_collections.rdma.fabric.tests.lab.servers import NOBODYS_PORT
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import daemon_set
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -164,8 +165,15 @@ def test_an_operator_that_runs_is_named(control_plane: ControlPlane, fabric: Jso
 
 
 def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_own(
-    control_plane: ControlPlane, namespace: str
+    lab_programs: Programs, tmp_path: Path
 ) -> None:
+    # What it deploys has the same names in the whole cluster, whatever the set.
+    with ControlPlane(tmp_path, programs=lab_programs) as alone:
+        alone.create_namespace("discovery")
+        _discovery_of_somebody_else(alone, "discovery")
+
+
+def _discovery_of_somebody_else(control_plane: ControlPlane, namespace: str) -> None:
     name, image = "gpu-operator-node-feature-discovery-worker", "registry.k8s.io/nfd/node-feature-discovery:v0.16.6"
     control_plane.api.apply(
         f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}", daemon_set(name, namespace, image)
