@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import NO_SUCH
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO, per_vf
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
@@ -250,9 +250,10 @@ def _without_guid(document: Document) -> Iterator[str]:
             continue
         there = (nic["sriov"] or {}).get("vfs") or []
         for entry in _entries_of(document, nic):
-            settings, wanted = entry.get("vf_settings") or {}, entry.get("vfs") or 0
+            wanted = entry.get("vfs") or 0
             lacking = wanted > len(there) or any(guids.get(vf, "") == _ZERO for vf in there)
-            if wanted and lacking and not settings.get("mac") and entry.get("vf_driver") != VFIO:
+            vfs = zip(per_vf(entry.get("vf_settings"), wanted), per_vf(entry.get("vf_driver"), wanted))
+            if lacking and any(driver != VFIO and not (settings or {}).get("mac") for settings, driver in vfs):
                 ports.append(nic["address"])
     if ports:
         yield (

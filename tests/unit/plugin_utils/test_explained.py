@@ -99,6 +99,8 @@ class TestFunctionsWithoutGuid:
         [
             ({}, {"vf_settings": {"mac": "deterministic"}}),
             ({}, {"vf_driver": "vfio-pci"}),
+            ({}, {"vfs": 2, "vf_settings": {"0-1": {"mac": "deterministic"}}}),
+            ({}, {"vfs": 2, "vf_driver": {"1": "vfio-pci"}, "vf_settings": {"0": {"mac": "deterministic"}}}),
             ({}, {"vfs": 0}),
             ({}, {"pci": "0000:19:00.0"}),
             ({"link_layer": "InfiniBand"}, {}),
@@ -108,6 +110,10 @@ class TestFunctionsWithoutGuid:
     )
     def test_others_are_not(self, nic: dict[str, Any], entry: dict[str, Any]) -> None:
         assert said(self.port(**nic), interfaces=[{"pci": PCI, "vfs": 1, **entry}]) == []
+
+    def test_those_outside_of_a_range_are(self) -> None:
+        entry = {"pci": PCI, "vfs": 2, "vf_driver": {"1": "vfio-pci"}}
+        assert len(said(self.port(), interfaces=[entry])) == 1
 
     def test_one_that_has_a_guid_is_not(self) -> None:
         assert said(self.port("a088:c203:0000:0001"), interfaces=[{"pci": PCI, "vfs": 1}]) == []
