@@ -72,6 +72,7 @@ OF_HOSTS: Mapping[str, Callable[[Path], dict[str, float]]] = {
     "start": start.measure,
     "ssh": ssh.measure,
     "usual-role": ssh.measure_beside_usual_role,
+    "scale": scale.measure,
 }
 OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "apply": apply.measure,
@@ -86,23 +87,16 @@ OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the parts that the command line names, all by default; return the exit status."""
-    parts = [*OF_HOSTS, "scale", *OF_CLUSTERS]
+    parts = [*OF_HOSTS, *OF_CLUSTERS]
     parser = argparse.ArgumentParser(prog="tests.bench", description="Measure what the collection costs.")
     parser.add_argument("parts", nargs="*", choices=[[], *parts], metavar="|".join(parts))
-    parser.add_argument(
-        "--largest",
-        type=int,
-        choices=scale.SIZES[1:],
-        default=max(scale.SIZES),
-        help="hosts of the largest fleet of the part scale (%(default)s)",
-    )
     asked = parser.parse_args(arguments)
     start = time.monotonic()
     figures = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     measured: dict[str, float] = {}
     try:
         for part in asked.parts or parts:
-            measured.update(measure(part, asked.largest))
+            measured.update(measure(part))
             figures.update(measured)
             # What was measured is kept, whatever becomes of the next part.
             RESULTS.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -118,30 +112,25 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(broken))
 
 
-def measure(part: str, largest: int) -> dict[str, float]:
+def measure(part: str) -> dict[str, float]:
     """Measure a part, and again where a figure is above its bound; of what has a bound the lowest counts."""
-    figures = run_part(part, largest)
+    figures = run_part(part)
     for _attempt in range(1, ATTEMPTS):
         broken = broken_bounds(figures)
         if not broken:
             break
         print(f"measuring {part} again: {'; '.join(broken)}", file=sys.stderr, flush=True)
-        again = run_part(part, largest)
+        again = run_part(part)
         figures = {**again, **{name: min(figures[name], again[name]) for name in BOUNDS if name in again}}
     return figures
 
 
-def run_part(part: str, largest: int) -> dict[str, float]:
-    """Run one part; one about a cluster has a control plane of its own, so that none sees the objects of another.
-
-    ``largest`` is for the part that is about fleets of several sizes.
-    """
+def run_part(part: str) -> dict[str, float]:
+    """Run one part; one about a cluster has a control plane of its own, so that none sees the objects of another."""
     print(f"measuring {part}", file=sys.stderr, flush=True)
     folder = FOLDER / part
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    if part == "scale":
-        return scale.measure(folder / "runs", largest)
     if part in OF_HOSTS:
         return OF_HOSTS[part](folder / "runs")
     with ControlPlane(folder / "cluster") as control_plane:

@@ -37,8 +37,8 @@ NOTHING = [
 NO_OP, SITE = "nothing.yml", "rdma.fabric.site"
 
 
-def measure(folder: Path, largest: int = max(SIZES)) -> dict[str, float]:
-    """Return all figures of fleets up to the ``largest``; ``folder`` gets the inventories, logs and run directories."""
+def measure(folder: Path) -> dict[str, float]:
+    """Return all figures of fleets of all sizes; ``folder`` gets the inventories, logs and run directories."""
     _artifact, collections = build_and_install()
     environment = {
         **own_environment(collections),
@@ -49,7 +49,7 @@ def measure(folder: Path, largest: int = max(SIZES)) -> dict[str, float]:
     nothing: dict[int, Cost] = {}
     site: dict[int, Cost] = {}
     main: dict[int, int] = {}
-    for size in (size for size in SIZES if size <= largest):
+    for size in SIZES:
         here = folder / str(size)
         here.mkdir(parents=True)
         inventory = fleet_inventory(size, sorted(RECORDINGS.glob(f"*{SUFFIX}")))
@@ -60,7 +60,7 @@ def measure(folder: Path, largest: int = max(SIZES)) -> dict[str, float]:
         for playbook in (NO_OP, SITE, NO_OP):
             variables = json.dumps({"rdma_fabric_run_dir": str(here / "run")})
             argv = [str(PROGRAMS / "ansible-playbook"), playbook, "-i", "hosts.json", "-e", variables]
-            what = f"{playbook} on {size} of up to {largest} hosts"
+            what = f"{playbook} on {size} of up to {max(SIZES)} hosts"
             rss = here / f"{playbook}.rss"
             told = {**environment, "RDMA_FABRIC_RSS": str(rss)}
             cost = run_measured(argv, here, told, here / f"{playbook}.log", what)

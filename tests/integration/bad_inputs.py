@@ -81,7 +81,6 @@ metadata:
 spec:
   secondaryNetwork: {}
 """
-OVERLAP = "10.1.8.0/24"
 BROKEN = """\
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 import yaml
@@ -164,20 +164,18 @@ def test_an_operator_that_runs_is_named(control_plane: ControlPlane, fabric: Jso
     assert said in notices(control_plane, fabric)
 
 
-def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_own(
-    lab_programs: Programs, tmp_path: Path
-) -> None:
-    # What it deploys has the same names in the whole cluster, whatever the set.
-    with ControlPlane(tmp_path, programs=lab_programs) as alone:
-        alone.create_namespace("discovery")
-        _discovery_of_somebody_else(alone, "discovery")
+@pytest.fixture
+def alone(lab_programs: Programs, tmp_path: Path) -> Iterator[ControlPlane]:
+    """A cluster of its own: what is deployed there has one name in a cluster, whatever the set."""
+    with ControlPlane(tmp_path / "cluster", programs=lab_programs) as running:
+        running.create_namespace("discovery")
+        yield running
 
 
-def _discovery_of_somebody_else(control_plane: ControlPlane, namespace: str) -> None:
+def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_own(alone: ControlPlane) -> None:
+    namespace = "discovery"
     name, image = "gpu-operator-node-feature-discovery-worker", "registry.k8s.io/nfd/node-feature-discovery:v0.16.6"
-    control_plane.api.apply(
-        f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}", daemon_set(name, namespace, image)
-    )
+    alone.api.apply(f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}", daemon_set(name, namespace, image))
     variables = {
         "rdma_fabric_nic_cluster_policy": {"secondaryNetwork": {"cniPlugins": {}}},
         "rdma_fabric_namespace": namespace,
@@ -185,12 +183,12 @@ def _discovery_of_somebody_else(control_plane: ControlPlane, namespace: str) -> 
     }
     said = f"DaemonSet {namespace}/{name} ({image}) is another Node Feature Discovery"
     for wanted, asked in ((True, 1), (False, 0)):
-        mark = control_plane.audit.mark()
-        told = notices(control_plane, {**variables, "rdma_fabric_nfd": wanted})
+        mark = alone.audit.mark()
+        told = notices(alone, {**variables, "rdma_fabric_nfd": wanted})
         assert [text in told for text in (said, "set rdma_fabric_nfd: false, or remove")] == [wanted] * 2
         listed = [
             each
-            for each in control_plane.audit.requests(mark, user_agent=USER_AGENT)
+            for each in alone.audit.requests(mark, user_agent=USER_AGENT)
             if (each.verb, each.resource, each.namespace) == ("list", "daemonsets", "")
         ]
         # The batch's own LISTs are of what carries a set's label.

@@ -20,7 +20,6 @@ from ansible.parsing.vault import VaultSecret
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
-FLAWED_POD = SEEDS / "slides" / "rdma-pod.yaml"
 POLICY = SEEDS / "guide" / "nic-cluster-policy.yaml"
 
 
