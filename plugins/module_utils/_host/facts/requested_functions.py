@@ -8,12 +8,11 @@ Policies are merged as by the SR-IOV network operator (its ``api/v1/helper.go``:
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-from ..spec.by_range import NETDEVICE, VFIO
+from ..spec.by_range import NETDEVICE, VFIO, per_vf, ranged
 from ..spec.functions import DETERMINISTIC, FunctionRequest
 from ..spec.host import HostRequest, HostSpec, check_spec
 from ..spec.interfaces import InterfaceSpec
@@ -51,11 +50,7 @@ class _Port(NamedTuple):
         for group, value in zip(self.groups, values):
             some = slice(group.functions[0], group.functions[1] + 1)
             each[some] = [value or other] * len(each[some])
-        found: dict[str, object] = {}
-        for value, run in groupby(enumerate(each), key=lambda item: item[1]):
-            numbers = [number for number, _value in run]
-            found[f"{numbers[0]}-{numbers[-1]}"] = value
-        return found.get(f"0-{count - 1}", {key: value for key, value in found.items() if value != other} or other)
+        return ranged(each, other)
 
 
 def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]:
@@ -83,7 +78,9 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
             entries.append({"pci": address, **wanted})
         else:
             position = next(index for index, entry in enumerate(entries) if entry is known)
-            entries[position], more_notices = _with_own_entry(known, wanted, _title(actual, actual.nics[address]), port)
+            entries[position], more_notices = _with_own_entry(
+                known, wanted, count, _title(actual, actual.nics[address]), port
+            )
             notices += more_notices
     if violations:
         raise InvalidInput(violations)
@@ -253,16 +250,17 @@ def _entry(actual: HostState, nic: Nic, port: _Port, count: int, violations: lis
     return entry
 
 
-def _with_own_entry(own: InterfaceSpec, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:
+def _with_own_entry(own: InterfaceSpec, wanted: Entry, count: int, called: str, port: _Port) -> tuple[Entry, list[str]]:
     """Return the host's own entry completed by the policies, and notices where the entry differs from them."""
     entry: Entry = {**own}
     notices = []
     sources = ", ".join(group.source for group in port.groups)
-    own_settings = own["vf_settings"]
     for key, value in wanted.items():
         existing = entry[key]
-        if key == "vf_settings" and own_settings is not None:
-            entry[key] = {**own_settings, "mac": own_settings["mac"] or DETERMINISTIC}
+        if key == "vf_settings" and existing is not None:
+            own_settings = [settings or {} for settings in per_vf(existing, count)]
+            settings = [{**each, "mac": each.get("mac") or DETERMINISTIC} for each in own_settings]
+            entry[key] = ranged(settings, existing)
         elif existing is None:
             entry[key] = value
         elif existing != value and value not in (None, DETERMINISTIC) and key != "mtu":

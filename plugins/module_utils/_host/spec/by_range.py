@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from itertools import groupby
+from typing import Any, Sequence
 
 from .syntax import MAX_VFS
 
@@ -32,3 +33,12 @@ def per_vf(value: object, count: int, other: object = None) -> list[Any]:
     """Return the value of each of ``count`` VFs, ``other`` for those in no range."""
     known = spans(value)
     return [next((one for first, last, one in known if first <= n <= last), other) for n in range(count)]
+
+
+def ranged(values: Sequence[object], other: object = None) -> Any:
+    """Return values of VFs in their order as one or by range, without those that are ``other``; it alone for none."""
+    found: dict[str, object] = {}
+    for value, run in groupby(enumerate(values), key=lambda item: item[1]):
+        numbers = [number for number, _value in run]
+        found[f"{numbers[0]}-{numbers[-1]}"] = value
+    return found.get(f"0-{len(values) - 1}", {key: value for key, value in found.items() if value != other} or other)

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.requested_
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import per_vf
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
@@ -27,6 +28,7 @@ CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 NICS = "feature.node.kubernetes.io/pci-15b3.present"
 ONE, TWO = "0000:18:00.0", "0000:40:00.0"
+MAC = "02:00:00:00:00:01"
 
 
 def asked(name: str = "vfs", **functions: Any) -> Any:
@@ -156,6 +158,17 @@ class TestMerge:
         assert (found["vfs"], found["vf_mtu"], found["name"]) == (2, 4000, "rail0")
         assert (found["vf_settings"]["trust"], found["vf_settings"]["mac"]) == (True, "deterministic")
         assert notices == [f"{ONE} (ens1f0): vfs is 2 by rdma_fabric_interfaces, SriovNetworkNodePolicy/vfs asks for 8"]
+
+    def test_each_vf_gets_an_address_beside_its_own_settings(self) -> None:
+        own = {"current_name": "ens1f0", "vfs": 4, "vf_settings": {"0-1": {"trust": True}, "2": {"mac": MAC}}}
+        desired, _notices = made(asked(vendor="15b3", rdma=True), interfaces=[own])
+        found = per_vf(desired["interfaces"][0]["vf_settings"], 4)
+        assert [(each["mac"], each["trust"]) for each in found] == [
+            ("deterministic", True),
+            ("deterministic", True),
+            (MAC, None),
+            ("deterministic", None),
+        ]
 
     def test_a_port_is_found_by_the_name_that_this_run_gives_it(self) -> None:
         own = {"current_name": "ens1f0", "name": "rail0"}
