@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from .netdev import PHYSICAL
-from .returned import ACTIVE, NONE, TRAINED, most
+from .returned import ACTIVE, TRAINED, most
+
+# The keys of a device that are None when left out.
+_NONE = {
+    "nics": ("subsystem", "family", "pf", "driver", "numa_node", "sriov", "link_layer", "iommu"),
+    "gpus": ("name", "driver", "numa_node"),
+    "netdevs": ("mac", "mtu", "carrier", "speed_mbps", "pci", "port_name", "switch_id", "master"),
+    "rdma": ("pci", "sub_function", "netdev", "node_guid", "firmware", "psid"),
+    "ports": ("state", "physical", "rate_gbps", "link_layer", "lid", "sm_lid", "rocev2_gid_index"),
+    "link": ("speed_gts", "width"),
+    "sriov": ("total", "enabled", "settings"),
+}
 
 
 def completed(facts: Any) -> Any:
@@ -28,7 +39,7 @@ def completed(facts: Any) -> Any:
 def _completed(entry: Any, kind: str) -> Any:
     if not isinstance(entry, dict):
         return entry
-    found = {**dict.fromkeys(NONE[kind]), **entry}
+    found = {**dict.fromkeys(_NONE[kind]), **entry}
     if kind in ("nics", "gpus"):
         _complete_place(found)
     if kind == "nics":

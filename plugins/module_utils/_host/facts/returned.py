@@ -30,16 +30,6 @@ _ONLY_FOR_PLANS = {
     "modules": ("out_of_tree", "refcount", "srcversion", "users"),
     "boot": ("managers", "python", "set_elsewhere", "unfit", "unit"),
 }
-# The keys of a device that are None when left out.
-NONE = {
-    "nics": ("subsystem", "family", "pf", "driver", "numa_node", "sriov", "link_layer", "iommu"),
-    "gpus": ("name", "driver", "numa_node"),
-    "netdevs": ("mac", "mtu", "carrier", "speed_mbps", "pci", "port_name", "switch_id", "master"),
-    "rdma": ("pci", "sub_function", "netdev", "node_guid", "firmware", "psid"),
-    "ports": ("state", "physical", "rate_gbps", "link_layer", "lid", "sm_lid", "rocev2_gid_index"),
-    "link": ("speed_gts", "width"),
-    "sriov": ("total", "enabled", "settings"),
-}
 _USUAL_NETDEV: Mapping[str, Any] = {"kind": PHYSICAL, "lower": []}
 ACTIVE, TRAINED = "ACTIVE", "LinkUp"
 

@@ -149,15 +149,16 @@ def refuse_without_kmod(context: Context, planned: Iterable[Step]) -> list[Step]
 
 def refuse_unkept(context: Context, planned: Iterable[Step]) -> list[Step]:
     """Return the steps; what the boot unit would have to keep is refused where it could not run."""
+    steps = list(planned)
     if not unit_files(context):
-        return list(planned)
+        return steps
     kept = {"", *map(device_of, boot_entries(context))}
     reason = f"the boot unit, which would keep it, could not run: {context.actual.facts['boot']['unfit']}"
     unkept = {
         f"boot:{UNIT_FILE}",
-        *(each["id"] for each in planned if each["concern"] in AT_BOOT and address_of(each) in kept),
+        *(each["id"] for each in steps if each["concern"] in AT_BOOT and address_of(each) in kept),
     }
-    return [_refused(step, reason) if step["id"] in unkept else step for step in planned]
+    return [_refused(step, reason) if step["id"] in unkept else step for step in steps]
 
 
 def taken(context: Context, step: Step) -> list[str]:

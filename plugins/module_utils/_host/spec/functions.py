@@ -205,14 +205,14 @@ def vf_guids(place: Place, value: object, numbers: Numbers) -> VfGuids | None:
             "is needed"
         )
         return None
-    if guids is not None and numbers is not None and size_of(guids) < len(numbers):
+    if guids is not None and numbers is not None and _size_of(guids) < len(numbers):
         place.violation(
-            f"holds {size_of(guids)} GUIDs for {len(numbers)} VFs", "add GUIDs, make the range longer or lower vfs"
+            f"holds {_size_of(guids)} GUIDs for {len(numbers)} VFs", "add GUIDs, make the range longer or lower vfs"
         )
     return guids
 
 
-def size_of(guids: VfGuids) -> int:
+def _size_of(guids: VfGuids) -> int:
     """Return the number of functions for which the GUIDs suffice."""
     if isinstance(guids, dict):
         return (guid_number(guids["last"]) or 0) - (guid_number(guids["first"]) or 0) + 1

@@ -86,7 +86,7 @@ ERRORS = MappingProxyType(
         ),
     }
 )
-_LOAD_VFIO = Run(("modprobe", "vfio-pci"))
+_LOAD_VFIO = Run(("modprobe", VFIO))
 # An empty line clears the override.
 _NO_OVERRIDE = "\n"
 

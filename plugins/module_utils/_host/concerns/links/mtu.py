@@ -108,7 +108,7 @@ class Stack:
         if port is None:
             return now
         if physical not in self._of_functions:
-            most, changes = self.final(physical), self.differing(port)
+            most, changes = self.final(physical), [each for each in self.functions(port) if each.now != each.to]
             stay = any(each.to > most or self.function_refusal(each) for each in changes)
             self._of_functions[physical] = {} if stay else {each.port["name"]: each.to for each in changes}
         return self._of_functions[physical].get(name, now)
@@ -132,10 +132,6 @@ class Stack:
             now = port["mtu"] if self.setter(port["name"]) == port["name"] else self.final(port["name"])
             found.append(_Function(number, vf, port, now, min(now, most) if mtu is None else mtu))
         return found
-
-    def differing(self, interface: Interface) -> list[_Function]:
-        """Return the VFs whose MTU differs from that of the port's entry."""
-        return [each for each in self.functions(interface) if each.now != each.to]
 
     def function_refusal(self, function: _Function) -> str:
         """Return why a VF can't have an MTU that its PF carries; empty if it can."""
@@ -392,12 +388,12 @@ def _functions_change(context: Context, interface: Interface, netdev: Netdev, st
     """Plan the MTU of a port's VFs: those that exist, or those that the plan creates."""
     name, vf_mtu = netdev["name"], interface.wanted["vf_mtu"]
     most, new = stack.final(name), new_functions(context, interface.key)
-    wrong = stack.differing(interface) if new is None else []
+    # Those that a step creates have no former MTU, those that it binds again have.
+    there = stack.functions(interface) if context.functions_planned(interface.key) is None else []
+    wrong = [each for each in there if each.now != each.to] if new is None else []
     mtus = {each.number: each.to for each in wrong} if new is None else _of_new(interface, netdev, new, most)
     if not mtus:
         return []
-    # Those that a step creates have no former MTU, those that it binds again have.
-    there = stack.functions(interface) if context.functions_planned(interface.key) is None else []
     before = {each.number: each.port["mtu"] for each in there if each.number in mtus}
     names = {each.number: context.name_of(each.port) for each in wrong}
     parts = []
