@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
-from .interface_names import meaning_of, nearest_to
+from .meanings import meaning_of, nearest_to
 
 Document = Mapping[str, Any]
 
@@ -125,20 +125,21 @@ def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, A
     """Return the answer of a host, with notices about what its plan means for the cluster."""
     if not result.get("plan") or not result.get("facts"):
         return result
-    result = _with_remedies(result)
+    facts = completed(result["facts"])
+    result = _with_remedies(result, facts)
     plan = result["plan"]
     steps = [step for step in plan["steps"] if step["status"] == "planned" and step["when"] != BOOT]
     # Of a step that was executed its line is known, which says when it acts.
     done = {each["id"] for each in result.get("executed") or () if f" [{BOOT}; " not in each["line"]}
     ids = {*done, *(step["id"] for step in steps)}
-    document = {"desired": desired, "facts": completed(result["facts"]), "ids": ids, "steps": steps}
+    document = {"desired": desired, "facts": facts, "ids": ids, "steps": steps}
     found = [notice for judge in _NOTICES for notice in judge(document)]
     return {**result, "plan": {**plan, "notices": [*plan["notices"], *found]}} if found else result
 
 
-def _with_remedies(result: dict[str, Any]) -> dict[str, Any]:
+def _with_remedies(result: dict[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer in which each refusal and notice ends with what to do about it, wherever the answer has it."""
-    plan, facts = result["plan"], completed(result["facts"])
+    plan = result["plan"]
     steps = [_with_remedy(step, facts) if step["status"] == REFUSED else step for step in plan["steps"]]
     notices = [f"{text}{_of_policy(text, facts)}{remedy_of(text, facts)}" for text in plan["notices"]]
     notices = [f"{text}{_writers_of(text)}" for text in notices]
@@ -166,15 +167,19 @@ def _with_remedy(step: Any, facts: Mapping[str, Any]) -> Any:
 
 def _meaning(key: str, value: str, facts: Mapping[str, Any]) -> str:
     """Return what the selector of an entry without an interface means on this host, else what is nearest to it."""
-    meaning = meaning_of(value, [{"facts": facts, "plan": {"steps": []}}]) if key == "current_name" else ""
+    meaning = _here(value, facts) if key == "current_name" else ""
     return "".join(f"; {text}" for text in [meaning or nearest_to(key, value, facts)] if text)
+
+
+def _here(name: str, facts: Mapping[str, Any]) -> str:
+    return meaning_of(name, [{"facts": facts, "plan": {"steps": []}}])
 
 
 def _of_policy(notice: str, facts: Mapping[str, Any]) -> str:
     """Return what the names mean by which a policy selects none of the ports of a host."""
     found = _SELECTED_BY.search(notice)
     names = found[1].split(", ") if found else []
-    meanings = {name: meaning_of(name, [{"facts": facts, "plan": {"steps": []}}]) for name in names}
+    meanings = {name: _here(name, facts) for name in names}
     return "".join(f"; {name}: {meaning}" for name, meaning in meanings.items() if meaning)
 
 

@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_s
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO
 
-from .interface_names import names_of
+from .meanings import names_of
 
 Document = Mapping[str, Any]
 

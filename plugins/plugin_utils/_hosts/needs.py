@@ -26,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import c
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, named
 
 from .functions import Document, functions_of, labels_of, pools_of, unknown_models
-from .interface_names import names_of
+from .meanings import names_of
 
 _LAYERS = {word: layer for layer, word in LINKS.items()}
 
@@ -260,10 +260,9 @@ def _of_state(state: Mapping[str, Any], hosts: Sequence[Host]) -> Iterator[str]:
         for port in state["ports"]:
             vfs = len([each for each in host.functions if each.port and each.port[1] == port["pci"]])
             mtu = host.ports[port["name"]].mtu if port["name"] in host.ports else None
-            found = [] if port["pci"] in there else ["no such port"]
-            found += (
-                [f"{vfs} VFs, the operator's are {port['vfs']}"] if port["pci"] in there and vfs != port["vfs"] else []
-            )
+            found = [f"{vfs} VFs, the operator's are {port['vfs']}"] if vfs != port["vfs"] else []
+            if port["pci"] not in there:
+                found = ["no such port"]
             found += [f"MTU {mtu}, the operator's is {port['mtu']}"] if mtu and mtu < port["mtu"] else []
             if found:
                 where = f"{port['pci']} ({port['name']}) of {host.name}"
@@ -284,12 +283,12 @@ def _of_nodes(offer: Offer, before: Sequence[Offer], taken: Taken, hosts: Sequen
 def _lost(offer: Offer, before: Sequence[Offer], functions: Sequence[Function]) -> str:
     """Return what keeps the nearest functions of a host from a resource, with the next step; empty for none near."""
     lacks = [(offer.unmet(each), each) for each in functions]
-    nearest, one = min(lacks, key=lambda pair: (not _DECIDED.issuperset(pair[0]), _is_held_back(pair[1]), len(pair[0])))
-    near = [each for keys, each in lacks if keys == nearest and _is_held_back(each) == _is_held_back(one)]
+    nearest, one = min(lacks, key=lambda pair: (not _DECIDED.issuperset(pair[0]), pair[1].is_held_back, len(pair[0])))
+    near = [each for keys, each in lacks if keys == nearest and each.is_held_back == one.is_held_back]
     count = counted(len(near), "device")
     if not nearest:
         first = [each.resource for each in before if any(each.has(function) for function in near)]
-        if not _is_held_back(one):
+        if not one.is_held_back:
             return f"what would fit ({count}) is taken before by {named(first)}; next: give each its VFs (ens1f0#0-3)"
         why = "has the IPv4 default route" if one.has_default_route else "has VFs, so it is not offered itself"
         return f"{one.netdev or one.address} {why}; next: select other ports, or their VFs"
@@ -308,10 +307,6 @@ def _lost(offer: Offer, before: Sequence[Offer], functions: Sequence[Function]) 
         vfs = counted(len([each for each in functions if each.port and port in each.port]), "VF")
         return f"{port} has {vfs}, none of {named(own)}; next: raise vfs (numVfs), or select others"
     return ""
-
-
-def _is_held_back(function: Function) -> bool:
-    return function.has_vfs or function.has_default_route
 
 
 def _devices(taken: Sequence[tuple[Offer, Taken]], hosts: Sequence[Host]) -> list[str]:

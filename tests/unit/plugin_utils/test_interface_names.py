@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import (
-    meaning_of,
-    nearest_to,
-    unknown_interfaces,
-)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.meanings import meaning_of, nearest_to
 
 RENAME = {"concern": "naming", "status": "planned", "when": "now+boot", "from": "ens2f0", "to": "rail0"}
 

@@ -27,8 +27,8 @@ class Function(NamedTuple):
     """A network function of a host as the plugin sees it: ``link`` is ``ether``, ``infiniband`` or empty.
 
     ``port`` are name and address of the port that a VF is of, and ``number`` is its own there; a port has
-    no ``port``, and neither has a VF in a guest. ``has_default_route`` (an IPv4 one by its own interface:
-    HasDefaultRoute of ``pkg/utils``) and ``has_vfs`` keep it from the SR-IOV device plugin, whatever the selectors.
+    no ``port``, and neither has a VF in a guest. ``has_default_route`` is about an IPv4 one by its own interface
+    (HasDefaultRoute of ``pkg/utils``).
     """
 
     address: str
@@ -42,6 +42,11 @@ class Function(NamedTuple):
     number: int = -1
     has_default_route: bool = False
     has_vfs: bool = False
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the SR-IOV device plugin leaves it out, whatever the selectors."""
+        return self.has_vfs or self.has_default_route
 
 
 def unmet(selectors: Selectors, function: Function, *, ports_by_name: bool) -> list[str]:

@@ -44,9 +44,9 @@ class Offer(NamedTuple):
 
     def has(self, function: Function) -> bool:
         """Tell whether pods may get a function, unless another resource is the first that takes it."""
-        if self.plugin == SRIOV and (function.has_vfs or function.has_default_route):
+        if self.plugin == SRIOV and function.is_held_back:
             return False
-        return not self.unmet(function)
+        return any(not unmet(each, function, ports_by_name=self.ports_by_name) for each in self.selectors)
 
     def unmet(self, function: Function) -> list[str]:
         """Return what keeps a function from the set of selectors that it is nearest to, nothing where one takes it."""
