@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, ClassVar, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
@@ -64,6 +65,8 @@ class ActionModule(ClusterAction):
             except ValueError as err:
                 raise ActionFailure(f"fabric_rollout: {option}: {err}") from err
         label = arguments["failure_domain"].strip()
+        if label and label_key_problem(label):
+            raise ActionFailure(f"fabric_rollout: failure_domain: {label!r} {label_key_problem(label)}")
         with task_environment(self._environment()):
             slots_of = {**arguments, "group": _GROUP}
             read = slots_and_nodes(self, slots_of, label=label, marks=True, skip_nodes=True)

@@ -331,6 +331,7 @@ def test_without_a_label_nobody_has_a_domain() -> None:
     ("arguments", "said"),
     [
         ({"domains": {}}, "failure_domain: no node has the label zone"),
+        ({"failure_domain": "zone=a"}, "failure_domain: 'zone=a' "),
         ({"max_unavailable_per_domain": "some"}, "max_unavailable_per_domain: 'some' is neither"),
     ],
 )
