@@ -283,9 +283,9 @@ class ActionModule(ClusterAction):
         limit, options = unlimited(float(arguments["timeout"])), replace(_options(arguments), everything=False)
         there = judge(cluster.pods(), options, cluster.has_daemon_set)
         held = frozenset(verdict.uid for verdict in there if verdict.keeps)
-        drain = Drain(cluster, cluster.name, replace(options, restarts=held), limit, self.progress)
         if not held:
             return []
+        drain = Drain(cluster, cluster.name, replace(options, restarts=held), limit, self.progress)
         try:
             with cluster.connection.until(cluster.now() + limit):
                 drain.run()

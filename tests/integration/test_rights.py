@@ -171,7 +171,7 @@ def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
 def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
     spec, resources = concerned(rule, *(make for name, make in SPECS.items() if name not in BESIDE))
     somebody = person(bare, *(each for each in PUSH if each != rule))
-    found = dry_run(connection_of(somebody), request_of(spec, wait=True))
+    found = dry_run(connection_of(somebody), request_of(spec, wait=True), lambda _body: ())
     text = "\n".join([*found.problems, *found.notices])
     assert [name for name in resources if name not in text] == [], text
 
@@ -188,7 +188,7 @@ def test_each_rule_beside_those_of_the_push_is_missed_by_name(bare: ControlPlane
     # Without objects of the user's own, whose rights would be missed first.
     spec, resources = concerned(rule, lambda: {**SPECS[name](), "objects": []})
     somebody = person(bare, *PUSH, *(each for each in FURTHER[name] if each != rule))
-    found = dry_run(connection_of(somebody), request_of(spec, wait=True))
+    found = dry_run(connection_of(somebody), request_of(spec, wait=True), lambda _body: ())
     text = "\n".join([*found.problems, *found.notices])
     assert [name for name in resources if name not in text] == [], text
 
@@ -250,7 +250,7 @@ def test_the_role_is_enough_to_make_change_prune_and_remove_each_spec(
     bare: ControlPlane, pushers: dict[str, Path], name: str
 ) -> None:
     spec, pusher = SPECS[name](), pushers[name]
-    found: DryRun = dry_run(connection_of(pusher), request_of(spec))
+    found: DryRun = dry_run(connection_of(pusher), request_of(spec), lambda _body: ())
     assert found.problems == []
     assert found.user.startswith("person-")
     mark = bare.audit.mark()

@@ -30,7 +30,6 @@ _CONTAINERS = ("containers", "initContainers")
 FINISHED = ("Succeeded", "Failed")
 # What a pod has that asks for none (k8s.io/api, core/v1).
 _USUAL_GRACE = 30
-_RETURNS = "the DaemonSet "
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ def judge(pods: Iterable[Json], options: DrainOptions, has_daemon_set: Callable[
 
 def _verdict(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> Verdict:
     metadata = pod["metadata"]
-    action, reason = _decide(pod, options, has_daemon_set)
-    stays_for_its_own = action == STAY and reason.startswith(_RETURNS)
+    action, reason, keeps = _decide(pod, options, has_daemon_set)
     return Verdict(
         namespace=str(metadata.get("namespace") or ""),
         name=str(metadata["name"]),
@@ -92,27 +90,30 @@ def _verdict(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, st
         action=action,
         reason=reason,
         ending=bool(metadata.get("deletionTimestamp")),
-        keeps=what_it_holds(pod, options.resources) if stays_for_its_own else "",
+        keeps=keeps,
         grace=int((pod.get("spec") or {}).get("terminationGracePeriodSeconds") or 0),
     )
 
 
-def _decide(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> tuple[str, str]:
+def _decide(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> tuple[str, str, str]:
+    """Return what becomes of a pod, why, and what it holds all the same."""
     held = "every pod has to leave" if options.everything else what_it_holds(pod, options.resources)
     stays = _why_it_stays(pod, options, held)
     if stays:
-        return STAY, stays
+        return STAY, stays, ""
     if _has_finished(pod):
-        return EVICT, "it has finished"
+        return EVICT, "it has finished", ""
     metadata, owner = pod["metadata"], controller_of(pod)
     of_daemon_set = owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion", "")).startswith("apps/")
     if of_daemon_set and has_daemon_set(str(metadata.get("namespace") or ""), str(owner.get("name"))):
-        is_replaced = metadata["uid"] in options.restarts
-        return (EVICT, held) if is_replaced else (STAY, f"{_RETURNS}{owner.get('name')} would bring it back at once")
+        if metadata["uid"] in options.restarts:
+            return EVICT, held, ""
+        returns = f"the DaemonSet {owner.get('name')} would bring it back at once"
+        return STAY, returns, what_it_holds(pod, options.resources)
     forbids = _why_it_forbids(pod, options, owner, orphan=of_daemon_set)
     if forbids and not metadata.get("deletionTimestamp"):
-        return REFUSE, forbids
-    return EVICT, held
+        return REFUSE, forbids, ""
+    return EVICT, held, ""
 
 
 def _why_it_stays(pod: Json, options: DrainOptions, held: str) -> str:

@@ -35,7 +35,7 @@ LEASES = rule("coordination.k8s.io", "leases", "create get update delete")
 
 def look(server: Reviewer, *waves: Any, **options: Any) -> DryRun:
     given = {"set_name": "web", "inventory_namespace": "ns", **options}
-    return dry_run(connect(server), BatchRequest(waves=list(waves), **given))
+    return dry_run(connect(server), BatchRequest(waves=list(waves), **given), lambda _body: ())
 
 
 def patches(server: Reviewer) -> list[str]:

@@ -81,7 +81,7 @@ def apply_item(session: Session, item: Item) -> None:
         if err.fatal:
             raise
         return
-    if session.request.check:
+    if left and session.request.check:
         # The dry run knows nothing of records that would be taken over before.
         after = without(after, left)
     _note(session, item, live, after, created=code == 201)

@@ -143,7 +143,7 @@ def wait_until_gone(session: Session, keys: list[Key]) -> None:
         clock.sleep(interval)
         interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
     for key in pending:
-        holders = ", ".join(what_holds(session.snapshot.find(key) or {"metadata": {}}) or ["none"])
+        holders = ", ".join(what_holds(session.snapshot.find(key) or {}) or ["none"])
         message = f"{key} is still there after {session.request.wait_timeout:g} s; finalizers: {holders}{trouble}"
         hint = "look at what should remove the finalizers, then run again"
         session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))

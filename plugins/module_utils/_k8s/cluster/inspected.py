@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from ..objects.client_side import LAST_APPLIED
 from ..objects.objects import Json
 from .diagnosis import labels_of_pods
 
-# kubectl keeps a second copy of the whole object there, as somebody once sent it.
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _OF_METADATA = ("name", "namespace", "labels", "creationTimestamp", "deletionTimestamp", "finalizers")
 # machineID, systemUUID and bootID name one machine.
 _OF_NODE_INFO = (
@@ -51,7 +50,7 @@ _OF_OURS = "rdma.fabric/"
 def shown(body: Json) -> Json:
     """Return an object as it is, without what records who set its fields, and without a copy of itself."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
     if "annotations" in metadata:
         metadata["annotations"] = annotations
     return {**body, "metadata": metadata}

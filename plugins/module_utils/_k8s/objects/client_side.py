@@ -19,7 +19,8 @@ from .projection import is_ours
 
 # kubectl's names for whole manifests, and the server's for all that an object has before its first apply.
 MANAGERS = ("kubectl-client-side-apply", "kubectl-create", "kubectl-replace", "before-first-apply")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# kubectl keeps a second copy of the whole object there, as somebody once sent it.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # What is in one, or of the kind that it defines, is of others, too.
 _SHARED = ("Namespace", "CustomResourceDefinition")
 
@@ -72,7 +73,7 @@ def _without_status(fields: Any) -> Any:
 def _last_applied(live: Mapping[str, Any]) -> Any:
     """Return what kubectl was given last, None where that is not known."""
     try:
-        return json.loads((live["metadata"].get("annotations") or {})[_LAST_APPLIED])
+        return json.loads((live["metadata"].get("annotations") or {})[LAST_APPLIED])
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
@@ -83,7 +84,7 @@ def _places(fields: Any) -> Iterator[Record]:
     holding = {record[:end] for record in records for end in range(1, len(record))}
     for record in records:
         is_map = record in holding and record[-1].startswith("f:")
-        if record and not is_map and record[-1] != f"f:{_LAST_APPLIED}":
+        if record and not is_map and record[-1] != f"f:{LAST_APPLIED}":
             yield record
 
 

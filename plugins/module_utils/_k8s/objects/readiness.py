@@ -66,7 +66,7 @@ def what_holds(body: Mapping[str, Any]) -> list[str]:
     """Return what keeps an object that is being deleted: its finalizers, and what a namespace says of its content."""
     told = [condition(body.get("status") or {}, f"Namespace{name}") for name in _HELD_BY]
     messages = [str(each.get("message")) for each in told if each.get("status") == "True"]
-    return [*(body["metadata"].get("finalizers") or []), *messages]
+    return [*((body.get("metadata") or {}).get("finalizers") or []), *messages]
 
 
 def is_ready(body: Mapping[str, Any]) -> bool:
@@ -139,7 +139,7 @@ def _crd(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Readiness:
 
 def _namespace(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Readiness:
     phase = str(status.get("phase") or "")
-    held = "; ".join(["", *what_holds({"metadata": {}, "status": status})])
+    held = "; ".join(["", *what_holds({"status": status})])
     return Readiness(phase == "Active", reason="" if phase == "Active" else f"its phase is {phase or 'unknown'}{held}")
 
 

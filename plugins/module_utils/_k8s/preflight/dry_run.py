@@ -9,7 +9,7 @@ Nothing is written. Objects that are provably as desired cost no request of thei
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Collection, Iterable
+from typing import Callable, Collection, Iterable
 
 from ..api.errors import ApiFault, Fault, seen_or_told
 from ..api.kinds import Kinds, Resource
@@ -69,12 +69,7 @@ class DryRun:
     changes: list[Change] = field(default_factory=list)
 
 
-def _no_templates(_body: Json) -> Iterable[tuple[Any, Any]]:
-    """Find no pod template."""
-    return ()
-
-
-def dry_run(connection: Connection, request: BatchRequest, templates: Templates = _no_templates) -> DryRun:
+def dry_run(connection: Connection, request: BatchRequest, templates: Templates) -> DryRun:
     """Look whether the batch would reach its end, and its pods would be admitted, which ``templates`` finds.
 
     Raises :class:`ApiFault` where the server gives no answer or does not know the user, :class:`InvalidInput` for waves
@@ -129,7 +124,7 @@ def _held_up(connection: Connection, kinds: Kinds, namespace: str) -> str:
     """Return what keeps a namespace that is being deleted, which takes nothing new."""
 
     def look() -> list[str]:
-        return what_holds(get_object(connection, kinds, Key("v1", "Namespace", "", namespace)) or {"metadata": {}})
+        return what_holds(get_object(connection, kinds, Key("v1", "Namespace", "", namespace)) or {})
 
     held, unseen = seen_or_told(look, "what holds it was not read")
     holders = "; ".join([*(held or []), *unseen]) or "nothing holds it any more"

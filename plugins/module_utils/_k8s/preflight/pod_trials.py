@@ -108,9 +108,10 @@ def _pods_of(changes: Iterable[Change], templates: Templates) -> Iterator[tuple[
         body = change.after
         if body is None or change.key.kind == "Pod":
             continue
-        state = readiness(body) if change.action not in CHANGING else None
-        if change.action not in CHANGING and (state is None or state.ready):
-            continue
+        if change.action not in CHANGING:
+            state = readiness(body)
+            if state is None or state.ready:
+                continue
         for _path, template in templates(body):
             yield change, _pod(change.key, template)
 
