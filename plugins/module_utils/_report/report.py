@@ -264,7 +264,8 @@ def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:
     return [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
 
 
-def _idle(report: dict[str, Any]) -> list[dict[str, Any]]:
+def idle_waits(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the waits for workloads that are through because no node takes their pods."""
     return [wait for wait in report["cluster"]["waits"] if wait["ready"] and wait["desired"] == 0]
 
 
@@ -292,13 +293,13 @@ def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[
         "pairs": dict(report["validation"]["counts"]) if report["validation"] else None,
         "failed": parts.failed(),
     }
-    summary["verdict"] = "attention" if _idle(report) else _verdict(summary)
+    summary["verdict"] = _verdict(summary, len(idle_waits(report)))
     summary["headline"] = _headline(summary, report)
     summary["not_done"] = _not_done(report, summary, parts, check=check)
     return summary
 
 
-def _verdict(summary: dict[str, Any]) -> str:
+def _verdict(summary: dict[str, Any], idle: int) -> str:
     steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
     failed = summary["pairs"] is not None and summary["pairs"]["fail"] > 0
     if (
@@ -308,6 +309,7 @@ def _verdict(summary: dict[str, Any]) -> str:
         or summary["unknown_interfaces"]
         or steps["refused"]
         or waits["ready"] < waits["total"]
+        or idle
     ):
         return "attention"
     return "pending" if steps["total"] or objects["rendered"] else "settled"
@@ -317,7 +319,7 @@ def _headline(summary: dict[str, Any], report: dict[str, Any], *, check: bool = 
     hosts, refused, waits = summary["hosts"], summary["steps"]["refused"], summary["waits"]
     steps = summary["steps"]["total"] - refused
     remarks, lame = summary["remarks"]["attention"], waits["total"] - waits["ready"]
-    unknown, idle = len(summary["unknown_interfaces"]), len(_idle(report))
+    unknown, idle = len(summary["unknown_interfaces"]), len(idle_waits(report))
     recorded = "recorded host" if hosts["recorded"] == hosts["total"] else "host"
     some = f"{hosts['recorded']:,} of them recorded" if 0 < hosts["recorded"] < hosts["total"] else ""
     parts = [
@@ -374,8 +376,9 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts, *, 
             say("GPUDirect transfers", "no pod had a GPU, so the proof wrote between host memories")
     if parts.unwaited():
         say(f"Waiting for {counted(parts.unwaited(), 'workload')}", "rdma_fabric_wait is false")
-    if _idle(report):
-        say(f"Pods of {counted(len(_idle(report)), 'workload')}", "no node takes them, so none was started")
+    idle = len(idle_waits(report))
+    if idle:
+        say(f"Pods of {counted(idle, 'workload')}", "no node takes them, so none was started")
     return done
 
 

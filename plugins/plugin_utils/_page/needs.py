@@ -9,6 +9,7 @@ from typing import Any, Iterator, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION
+from ansible_collections.rdma.fabric.plugins.module_utils._report.report import idle_waits
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 MOST = 12
@@ -40,7 +41,7 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
     lame = [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
     if lame:
         yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))
-    idle = [wait["name"] for wait in report["cluster"]["waits"] if wait["ready"] and not wait["desired"]]
+    idle = [wait["name"] for wait in idle_waits(report)]
     if idle:
         yield Need("bad", "On no node", "cluster", [], named(idle, 3))
     unknown = report["summary"]["unknown_interfaces"]
