@@ -31,12 +31,10 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 
 def flaws_of(definitions: Sequence[Object], given: Object) -> list[Flaw]:
     """Return what the definitions of this collection refuse of an object: where, what, and the next step."""
-    schemas = {
-        (f"{each['spec']['group']}/{version['name']}", each["spec"]["names"]["kind"]): version["schema"]
-        for each in definitions
-        for version in each["spec"]["versions"]
-    }
-    schema = schemas.get((str(given["apiVersion"]), given["kind"]))
+    group, _slash, name = str(given["apiVersion"]).rpartition("/")
+    of_kind = [each["spec"] for each in definitions if each["spec"]["names"]["kind"] == given["kind"]]
+    versions = [version for spec in of_kind if spec["group"] == group for version in spec["versions"]]
+    schema = next((version["schema"] for version in versions if version["name"] == name), None)
     if schema is None:
         return []
     whole = schema["openAPIV3Schema"]

@@ -124,7 +124,7 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
             hint = f"one of {', '.join(_LOG_LEVELS)}"
             found.append(Problem(f"{path}.log_level", f"{level!r} is unknown: nothing would be logged", hint))
         held = [_whereabouts_claim(where, entry, "", [], found) for where, entry in _whereabouts_ranges(ipam, path)]
-        found += conflicts([*(claim for claim in held if claim), *fixed_claims(ipam, path)])
+        found += conflicts([*(claim for claim in held if claim), *_fixed_claims(ipam, path)])
     found += _assigned_gateways(ipam, path)
     if ipam.get("type") == "static" and not ipam.get("addresses"):
         hint = "set ipam.addresses, or have each pod ask for its own (ips in its annotation)"
@@ -149,13 +149,13 @@ def claims(ipam: Any, network: str, path: str = "ipam") -> list[Claim]:
         for where, entry in _whereabouts_ranges(ipam, path):
             claim = _whereabouts_claim(where, entry, name, [], [])
             found += [claim._replace(memory=memory)] if claim else []
-        return found
+        return [*found, *_fixed_claims(ipam, path)]
     if kind == "host-local":
         return [claim for _set, claim in _host_local_claims(ipam, network, path, [])]
-    return []
+    return _fixed_claims(ipam, path)
 
 
-def fixed_claims(ipam: Any, path: str = "ipam") -> list[Claim]:
+def _fixed_claims(ipam: Any, path: str) -> list[Claim]:
     """Return a claim for each single address that an ``ipam`` object that passed its check gives to pods."""
     if not isinstance(ipam, dict) or ipam.get("type") not in ("static", "whereabouts"):
         return []
@@ -192,7 +192,7 @@ def _assigned_gateways(ipam: dict[str, Any], path: str) -> list[Problem]:
     if ipam.get("type") not in _KEEPING_BACK or ipam.get(node_slices.SIZE):
         # With slices, the check has refused one that a pod would get.
         return []
-    kept, held = gateways_kept_back(ipam), [*claims(ipam, "", path), *fixed_claims(ipam, path)]
+    kept, held = gateways_kept_back(ipam), claims(ipam, "", path)
     named = [(f"{path}.gateway", ipam.get("gateway"))]
     for key, field in (("addresses", "gateway"), ("routes", "gw")):
         named += [(f"{path}.{key}[{index}].{field}", each.get(field)) for index, each in enumerate(ipam.get(key) or [])]

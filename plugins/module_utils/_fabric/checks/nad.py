@@ -25,7 +25,6 @@ from .ipam import (
     conflict,
     earlier_sharing,
     fixed_claim,
-    fixed_claims,
     ignored_by_nv_ipam,
     parse_address,
     uses_node_slices,
@@ -175,7 +174,6 @@ def claims_by_wire(
             held = [
                 *claims(given, name, where),
                 *nv_ipam.claims(given, name, where, pools),
-                *fixed_claims(given, where),
             ]
             # Of the IPAM programs that leave addresses to pods, the others keep them apart from their own.
             pods = asked if given.get("type") == "static" else ()

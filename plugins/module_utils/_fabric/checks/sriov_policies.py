@@ -239,7 +239,9 @@ def plugin_config(policies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         topology = {"excludeTopology": True} if spec.get("excludeTopology") else {}
         known = {"resourceName": spec["resourceName"], "resourcePrefix": RESOURCE_PREFIX, **topology, "selectors": []}
         sets = resources.setdefault(spec["resourceName"], known)["selectors"]
-        sets += [each for each in [_selectors(spec)] if each not in sets]
+        own = _selectors(spec)
+        if own not in sets:
+            sets.append(own)
     for resource in resources.values():
         if len(resource["selectors"]) == 1:
             (resource["selectors"],) = resource["selectors"]

@@ -108,24 +108,22 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
 def completed(policies: Sequence[FunctionPolicy], *, webhook: bool) -> list[FunctionPolicy]:
     """Return the policies as the operator's webhook stores them where it runs; say where that decides something."""
     why = _WITH_WEBHOOK if webhook else _WITHOUT_WEBHOOK
-    whole = [rules.completed(policy.spec) for policy in policies]
+    whole = [replace(policy, entry={**policy.entry, "spec": rules.completed(policy.spec)}) for policy in policies]
     counting = [pair for pair in zip(policies, whole) if pair[0].counts]
-    for policy, spec in counting:
-        if spec.get("isRdma") and not policy.spec.get("isRdma"):
+    for policy, stored in counting:
+        if stored.spec.get("isRdma") and not policy.spec.get("isRdma"):
             problem = "is true for linkType ib" if webhook else "is false, and pods get no RDMA device"
             policy.place.at("isRdma").notice(f"{problem}: {why}", "give isRdma: true")
     for one, other in combinations(counting, 2):
-        orders = [
-            [each["name"] for each in rules.in_order([{**policy.entry, "spec": spec} for policy, spec in pair])]
-            for pair in ((one, other), ((one[0], one[0].spec), (other[0], other[0].spec)))
-        ]
-        if orders[0] != orders[1] and _may_compete(one[0], other[0]):
+        given, stored_pair = zip(one, other)
+        if not _may_compete(*given):
+            continue
+        orders = [[each["name"] for each in rules.in_order([a.entry, b.entry])] for a, b in (stored_pair, given)]
+        if orders[0] != orders[1]:
             problem = f"is not given, so {orders[not webhook][1]} counts for ports that both select: {why}"
-            for policy in [each for each, _spec in (one, other) if "priority" not in each.spec]:
+            for policy in [each for each in given if "priority" not in each.spec]:
                 policy.place.at("priority").notice(problem, "give each a priority; 0 counts most")
-    if not webhook:
-        return list(policies)
-    return [replace(policy, entry={**policy.entry, "spec": spec}) for policy, spec in zip(policies, whole)]
+    return whole if webhook else list(policies)
 
 
 def _may_compete(one: FunctionPolicy, other: FunctionPolicy) -> bool:

@@ -261,7 +261,7 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     functions.check_modes(given.pool_configs, cluster)
     functions.check_pools(given.pool_configs)
     functions.check_legacy_settings(given.function_policies, given.networks)
-    version = policy.whereabouts_version(cluster, settings)
+    version = whole.deployed.version("whereabouts", "secondaryNetwork.ipamPlugin") or ""
     attachments.check_node_slices(given.networks, version, len(whole.deployed.hosts))
     pools.check_between(given.pools)
     valid = [pool.entry for pool in given.pools if pool.valid]

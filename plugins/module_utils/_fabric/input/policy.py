@@ -229,14 +229,6 @@ def plugin_config(spec: Mapping[str, Any], section: str) -> dict[str, Any] | Non
     return None if problems else config
 
 
-def whereabouts_version(policy: Policy | None, settings: dict[str, Any]) -> str:
-    """Return the version of whereabouts that a policy deploys; empty when it deploys none."""
-    section = _section(policy.spec, "secondaryNetwork.ipamPlugin") if policy else None
-    if policy is None or section is None:
-        return ""
-    return effective_version("whereabouts", section, policy.spec.get("global") or {}, settings)
-
-
 def _section(spec: Mapping[str, Any], path: str) -> dict[str, Any] | None:
     value: Any = spec
     for part in path.split("."):

@@ -11,11 +11,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements im
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV, Release
 
 from ..checks import devplugin, nad
-from ..checks.cni import plugins_of
 from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, unmet
 from ..checks.driver_container import WAIT_LABEL
 from ..common.images import older_than, split_reference, version_numbers
-from ..common.jsontext import parse_json
 from .components.device_plugins import CONFIG_KEY, rdma_shared, sriov
 from .render import cluster_rollout, objects_of, of_node_policies, render
 
@@ -128,11 +126,8 @@ def given_by(objects: Sequence[Body]) -> list[PodInterface]:
 
 
 def _named(body: Body) -> Iterator[PodInterface]:
-    config, problems = parse_json((body.get("spec") or {}).get("config") or "{}")
-    if problems or not isinstance(config, dict):
-        return
     network = f"{body['metadata'].get('namespace') or 'default'}/{body['metadata']['name']}"
-    for _path, plugin in plugins_of(config):
+    for plugin in nad.plugins_in((body.get("spec") or {}).get("config") or ""):
         if plugin.get("type") == "macvlan" and plugin.get("mode") == "passthru":
             yield PodInterface(network, "master", str(plugin.get("master") or ""))
         for key in ("device", "hwaddr", "pciBusID") if plugin.get("type") == "host-device" else ():

@@ -56,7 +56,7 @@ def networks_of(spec: Object) -> list[dict[str, Any]]:
 
 def _network(kind: str, attachment: Object, shared: list[tuple[str, list[str]]]) -> dict[str, Any]:
     metadata = attachment["metadata"]
-    plugins = [each for _type, each in nad.calls_of([(attachment.get("spec") or {}).get("config") or ""])]
+    plugins = nad.plugins_in((attachment.get("spec") or {}).get("config") or "")
     plugin = plugins[0] if plugins else {}
     own = (metadata.get("annotations") or {}).get(RESOURCE_NAME)
     master = plugin.get("master") if isinstance(plugin.get("master"), str) else None

@@ -63,5 +63,5 @@ def _ranges(spec: Object) -> Iterator[_Range]:
         for path, plugin in plugins_of(config):
             given = plugin.get("ipam")
             gateways = ipam.gateways_kept_back(given)
-            for claim in [*ipam.claims(given, name, f"{path}ipam"), *ipam.fixed_claims(given, f"{path}ipam")]:
+            for claim in ipam.claims(given, name, f"{path}ipam"):
                 yield _Range(source, f"{attachment.where} config", claim, gateways.__contains__)
