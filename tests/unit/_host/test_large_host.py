@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.boot import with_disk_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.large_host import (
     FUNCTIONS,
@@ -58,10 +59,7 @@ def mtu(kernel: Kernel) -> str:
 
 def rebooted(kernel: Kernel) -> Kernel:
     """The host as the kernel makes it, with the files that were there."""
-    fresh = booted()
-    for path, content in kernel.tree.files.items():
-        if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):
-            fresh.tree.add_file(path, content)
+    fresh = with_disk_of(booted(), kernel)
     fresh.tree.add_file(BOOT_ID, "second\n")
     # The boot unit comes before the network.
     for table in ("/proc/net/route", "/proc/net/ipv6_route"):

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.stack import module_file, release
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import quiet
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import booted
 from ansible_collections.rdma.fabric.tests.unit._host.peer_memory.test_modules import gpu_host
 from ansible_collections.rdma.fabric.tests.unit._host.qos import hosts as of_qos
@@ -126,9 +127,7 @@ REFUSED = "this host has no modprobe, so no kernel module can be loaded now; nex
 
 def without_kmod(kernel: Kernel) -> Kernel:
     kernel.absent |= {"modinfo", "modprobe", "rmmod"}
-    kernel.tree.add_file("/proc/2/comm", "kthreadd\n")
-    kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
-    kernel.revive()
+    quiet(kernel).revive()
     return kernel
 
 

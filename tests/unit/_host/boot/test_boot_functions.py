@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host.igb import APPLY, PF, VF0, applied, booted, wish
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.boot import with_disk_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import PCI
 
@@ -28,14 +29,7 @@ SETTINGS = {"mac": "deterministic", "vlan": 5, "spoofchk": False}
 
 def rebooted(kernel: Kernel) -> Kernel:
     """The guest as the kernel makes it, with the files that were there."""
-    fresh = booted()
-    for path, content in kernel.tree.files.items():
-        if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):
-            fresh.tree.add_file(path, content)
-    for path, target in kernel.tree.links.items():
-        if path.startswith("/etc/"):
-            fresh.tree.add_link(path, target)
-    return fresh
+    return with_disk_of(booted(), kernel)
 
 
 @pytest.mark.parametrize(

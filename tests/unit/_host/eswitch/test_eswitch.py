@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, firmware, vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.boot import with_disk_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import OFFLOAD, mode_of, steering_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -462,10 +463,7 @@ class TestFlowSteering:
     def test_the_boot_unit_sets_it_again(self) -> None:
         before = booted()
         done(before, wish(**self.ASKED), EVERYTHING)
-        kernel = booted()
-        for path, content in before.tree.files.items():
-            if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):
-                kernel.tree.add_file(path, content)
+        kernel = with_disk_of(booted(), before)
         start(kernel, kernel)
         assert (steering_of(kernel, PF), mode(kernel)) == ("hmfs", "switchdev")
 

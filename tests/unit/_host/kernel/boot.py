@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 UNITS = "/etc/systemd/system"
+# What of a host its disk keeps over a boot, as far as it is ours.
+_KEPT = ("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")
+
+
+def with_disk_of(fresh: Kernel, former: Kernel) -> Kernel:
+    """Return a host as the kernel makes it, with the files that were there before a boot, and the links to units."""
+    for path, content in former.tree.files.items():
+        if path.startswith(_KEPT):
+            fresh.tree.add_file(path, content)
+    for path, target in former.tree.links.items():
+        if path.startswith("/etc/"):
+            fresh.tree.add_link(path, target)
+    return fresh
 
 
 @program("systemctl")

@@ -32,6 +32,13 @@ def settled(kernel: Kernel) -> dict[str, dict[str, Any]]:
     }
 
 
+def changed_devices(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the files of devices that differ between two states of a host."""
+    files = before["files"], after["files"]
+    paths = (path for path in {**files[0], **files[1]} if path.startswith("/sys/devices"))
+    return sorted(path for path in paths if files[0].get(path) != files[1].get(path))
+
+
 def sweep(start: Start, run: Run, errors: tuple[str, ...] = ERRORS) -> int:
     """Disturb every mutation of ``run`` and return how many mutations an undisturbed run has.
 

@@ -366,3 +366,10 @@ def _keep(kernel: Kernel, address: str, number: int, settings: dict[str, Any]) -
 
 def _keep_lines(kernel: Kernel, address: str, lines: Sequence[str]) -> None:
     kernel.tree.add_file(f"{PCI}/{address}/{SETTINGS}", "\n".join(lines))
+
+
+def quiet(kernel: Kernel) -> Kernel:
+    """Return a host whose processes can be read: none has a VF open."""
+    kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
+    kernel.tree.add_file("/proc/2/comm", "kthreadd\n")
+    return kernel

@@ -21,7 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import facts, netdev, nic
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import changed_devices, settled
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import quiet
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
@@ -296,16 +297,10 @@ def test_a_recorded_host_gives_some_vfs_of_a_port_away_and_takes_them_back() -> 
     functions = [f"/sys/bus/pci/devices/0000:40:00.0/virtfn{number}" for number in range(4)]
     drivers = [kernel.link(f"{function}/driver").rsplit("/", 1)[-1] for function in functions]
     assert drivers == ["mlx5_core", "mlx5_core", "mlx5_core", "vfio-pci"]
-    # Processes can be read, and none has the VF open.
-    kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
-    kernel.tree.add_file("/proc/2/comm", "kthreadd\n")
+    quiet(kernel)
     removed = apply(kernel, {**desired, "consents": {**desired["consents"], "vf_reset": True}}, REMOVE, None, kernel)
     assert removed.get("failed") is None, removed.get("msg")
-    after = settled(kernel)
-    changed = {
-        path for path in {**before["files"], **after["files"]} if before["files"].get(path) != after["files"].get(path)
-    }
-    assert sorted(path for path in changed if path.startswith("/sys/devices")) == []
+    assert changed_devices(before, settled(kernel)) == []
 
 
 @pytest.mark.parametrize(

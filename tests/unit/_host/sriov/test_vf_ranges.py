@@ -19,8 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.boot import with_disk_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled, sweep
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import changed_devices, settled, sweep
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
     ALLOWED,
     APPLY,
@@ -45,13 +46,6 @@ MIXED: dict[str, Any] = {
     "vf_mtu": {"0": 9000, "1": 4000},
     "vf_settings": {"0-1": {"vlan": 100}, 3: {"mac": "02:aa:00:00:00:03"}},
 }
-
-
-def quiet(kernel: Kernel) -> Kernel:
-    """A host whose processes can be read: none has a VF open."""
-    kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
-    kernel.tree.add_file("/proc/2/comm", "kthreadd\n")
-    return kernel
 
 
 def mtus(kernel: Kernel) -> list[int | None]:
@@ -127,17 +121,14 @@ class TestMixed:
     def test_the_plan_names_the_vfs(self) -> None:
         kernel = booted()
         done(kernel, wish(vfs=4, vf_driver={"0-1": VFIO}))
-        steps = applied(quiet(kernel), wish(**MIXED))["plan"]["steps"]
+        steps = applied(vfs.quiet(kernel), wish(**MIXED))["plan"]["steps"]
         actions = {step["id"].replace(f"vfs:{PF}", "", 1): step["action"] for step in steps}
         assert actions[":driver"] == "bind VFs 0 to 1 to the driver of their interfaces and VFs 2 to 3 to vfio-pci"
 
     def test_a_boot_makes_them_again(self) -> None:
         kernel = booted()
         done(kernel, wish(**MIXED), replace(APPLY, concerns=ORDER))
-        fresh = booted()
-        for path, content in kernel.tree.files.items():
-            if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):
-                fresh.tree.add_file(path, content)
+        fresh = with_disk_of(booted(), kernel)
         start(fresh, fresh)
         assert json.loads(fresh.read(RESULT_FILE))["problems"] == []
         assert is_mixed(fresh)
@@ -145,7 +136,7 @@ class TestMixed:
     def test_a_vf_that_leaves_its_range_gets_its_interface_back(self) -> None:
         kernel = booted()
         done(kernel, wish(vfs=4, vf_driver={"0-2": VFIO}))
-        done(quiet(kernel), wish(ALLOWED, vfs=4, vf_driver={"0": VFIO}))
+        done(vfs.quiet(kernel), wish(ALLOWED, vfs=4, vf_driver={"0": VFIO}))
         assert drivers(kernel) == [VFIO, MLX5, MLX5, MLX5]
 
     def test_values_for_vfs_that_do_not_exist_are_named(self) -> None:
@@ -159,7 +150,7 @@ class TestMixed:
     def test_a_driver_that_waits_for_consent_holds_back_the_drivers_alone(self) -> None:
         kernel = booted()
         done(kernel, wish(vfs=4))
-        outcome = applied(quiet(kernel), wish(vfs=4, vf_driver={"3": VFIO}, vf_settings={"0": {"vlan": 7}}))
+        outcome = applied(vfs.quiet(kernel), wish(vfs=4, vf_driver={"3": VFIO}, vf_settings={"0": {"vlan": 7}}))
         assert the_step(outcome, f"vfs:{PF}:driver")["status"] == "needs_consent"
         assert drivers(kernel) == [MLX5] * 4
         assert settings(kernel)[0]["vlan_list"][0]["vlan"] == 7
@@ -170,21 +161,15 @@ class TestRemoval:
         kernel = booted()
         before = settled(kernel)
         done(kernel, wish(**MIXED))
-        done(quiet(kernel), wish(ALLOWED), REMOVE)
-        after = settled(kernel)
-        changed = [
-            path
-            for path in {**before["files"], **after["files"]}
-            if path.startswith("/sys/devices") and before["files"].get(path) != after["files"].get(path)
-        ]
-        assert changed == []
+        done(vfs.quiet(kernel), wish(ALLOWED), REMOVE)
+        assert changed_devices(before, settled(kernel)) == []
 
     def test_each_vf_gets_the_driver_and_the_mtu_that_it_had(self) -> None:
         kernel = booted()
         done(kernel, wish(vfs=4, mtu=9000, vf_driver={"0": VFIO}, vf_mtu={"1": 3000, "2": 9000}))
         kernel.tree.discard("/var/lib/rdma-fabric")
         before = (drivers(kernel), mtus(kernel))
-        done(quiet(kernel), wish(ALLOWED, vfs=4, vf_driver={"3": VFIO}, vf_mtu={"1-2": 4000}))
+        done(vfs.quiet(kernel), wish(ALLOWED, vfs=4, vf_driver={"3": VFIO}, vf_mtu={"1-2": 4000}))
         assert (drivers(kernel), mtus(kernel)[1:]) == ([MLX5, MLX5, MLX5, VFIO], [4000, 4000, None])
         done(kernel, wish(ALLOWED), REMOVE)
         assert (drivers(kernel), mtus(kernel)) == before
@@ -223,7 +208,7 @@ def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str) -> None:
     before, entry = SWEPT[case]
 
     def begin() -> Kernel:
-        kernel = quiet(booted())
+        kernel = vfs.quiet(booted())
         if before:
             done(kernel, wish(**before))
         return kernel

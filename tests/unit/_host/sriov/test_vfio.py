@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, INFINIBAND, MAC, PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.boot import with_disk_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import GRUB_TEMPLATE
@@ -335,10 +336,7 @@ def test_removal_gives_functions_back_to_vfio_that_it_had_before() -> None:
 def test_a_rebooted_host_gives_them_away_again() -> None:
     kernel = booted()
     done(kernel, wish(**GIVEN), replace(APPLY, concerns=ORDER))
-    fresh = booted()
-    for path, content in kernel.tree.files.items():
-        if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):
-            fresh.tree.add_file(path, content)
+    fresh = with_disk_of(booted(), kernel)
     start(fresh, fresh)
     assert json.loads(fresh.read(RESULT_FILE))["problems"] == []
     assert drivers(fresh) == ["vfio-pci", "vfio-pci"]

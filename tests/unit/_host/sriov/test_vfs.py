@@ -31,7 +31,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.igb import (
 )
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import changed_devices, sweep
 
 EVERYTHING = {
     "mac": "deterministic",
@@ -437,9 +437,4 @@ def test_removal_brings_the_former_number_back() -> None:
     kernel.revive()
     outcome = applied(kernel, wish(**ALLOWED), igb.REMOVE)
     assert not outcome.get("failed"), outcome["msg"]
-    after = kernel.state()
-    assert [
-        path
-        for path in {**before["files"], **after["files"]}
-        if path.startswith("/sys/devices") and before["files"].get(path) != after["files"].get(path)
-    ] == []
+    assert changed_devices(before, kernel.state()) == []
