@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Iterable, Sequence, TypeVar
+from typing import Any, Iterable, Mapping, Sequence, TypeVar
 
 _OF_HOST = re.compile(r"host (.+?): (.+)", re.DOTALL)
 _DIGITS = re.compile(r"-?[0-9]{1,20}")
@@ -15,6 +15,11 @@ _MAX_NAMED = 3
 _MAX_TOLD = 100
 # Of each part of a finding. Lists of known names come near it; a value of a file can have a megabyte.
 _MOST_CHARACTERS = 1000
+_LONGEST_SHOWN = 60
+_MOST_WITH_OR = 2
+UNKNOWN_FIELD = "unknown field"
+"""The problem of a key that nothing reads; its path says where it stands."""
+_TYPE_NAMES = {bool: "true or false", int: "a number", float: "a number", str: "text", type(None): "nothing"}
 _Remark = TypeVar("_Remark", bound="Finding")
 
 
@@ -127,6 +132,39 @@ def hint_of_digits(value: object, *, variable: bool) -> str:
         return ""
     of_templates = "; a template gives text before ansible-core 2.19, unless ansible.cfg has jinja2_native = true"
     return f"without quotes: {value.strip()}{of_templates if variable else ''}"
+
+
+def shown(value: object) -> str:
+    """Return a value as it can stand in a message: on one line, quoted if it is text, not too long."""
+    text = one_line(f'"{value}"' if isinstance(value, str) else str(value))
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def type_name(value: object) -> str:
+    """Return what a value is, in words."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, (list, tuple)) else _TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def described(value: object) -> str:
+    """Return what a value is and, for a scalar, which: ``the number 11.0``, ``the text "x"``, ``a list``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return f"the number {shown(value)}"
+    return f"the text {shown(value)}" if isinstance(value, str) else type_name(value)
+
+
+def mismatch(value: object, wanted: str) -> str:
+    """Return the problem of a value that is not what is wanted: ``is the text "x", not a whole number``."""
+    return f"is {described(value)}, not {wanted}"
+
+
+def any_of(choices: Iterable[str]) -> str:
+    """Return what is wanted where one of some words is: ``a or b``, ``one of a, b, c``."""
+    words = [choice for choice in choices if choice]
+    return f"one of {', '.join(words)}" if len(words) > _MOST_WITH_OR else " or ".join(words)
 
 
 def nearest(name: str, known: Iterable[str], share: float = 0.7) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, mismatch
 
 Problem = Tuple[str, str]
 
@@ -248,10 +248,10 @@ def problems_of(value: Any, shape: Any, path: str) -> list[Problem]:
         return _scalar_problems(value, shape, path)
     if isinstance(shape, list):
         if not isinstance(value, list):
-            return [(path, f"is {_found(value)}, not a list")]
+            return [(path, mismatch(value, "a list"))]
         return [found for index, item in enumerate(value) for found in problems_of(item, shape[0], f"{path}[{index}]")]
     if not isinstance(value, dict):
-        return [(path, f"is {_found(value)}, not a mapping")]
+        return [(path, mismatch(value, "a mapping"))]
     return _mapping_problems(value, shape, path)
 
 
@@ -271,18 +271,9 @@ def _mapping_problems(value: dict[str, Any], shape: dict[str, Any], path: str) -
 
 def _scalar_problems(value: Any, shape: str, path: str) -> list[Problem]:
     name = shape.rstrip("?")
-    if value is None:
-        return [] if shape.endswith("?") else [(path, f"is null, not {_NAMES[name]}")]
+    if value is None and shape.endswith("?"):
+        return []
     # bool is a subclass of int in Python, not in JSON.
     if isinstance(value, _TYPES[name]) and (name == "bool" or not isinstance(value, bool)):
         return []
-    return [(path, f"is {_found(value)}, not {_NAMES[name]}")]
-
-
-def _found(value: Any) -> str:
-    if value is None:
-        return "null"
-    for name, types in _TYPES.items():
-        if isinstance(value, types) and (name == "bool") == isinstance(value, bool):
-            return _NAMES[name]
-    return type(value).__name__
+    return [(path, mismatch(value, _NAMES[name]))]

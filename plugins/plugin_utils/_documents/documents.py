@@ -22,13 +22,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import b_HEADER
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
-    Document,
-    Path,
-    described,
-    path_text,
-    shown,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Path, path_text
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.typography import (
     begins_typeset,
@@ -36,7 +30,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.typogra
     lost_indentation,
     repaired,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    InvalidInput,
+    Notice,
+    Violation,
+    described,
+    shown,
+)
 
 MAX_BYTES = 1024 * 1024
 MAX_VALUES = 100_000

@@ -169,7 +169,7 @@ def _wrong_group(source: str, path: str, group: Any) -> list[Violation]:
         found, place = group.get(section), f"{path}.{section}"
         if isinstance(found, list):
             hint = "write each name on a line of its own with a colon behind it, and without a -"
-            violations.append(Violation(source, place, "is a list, a mapping is needed", hint))
+            violations.append(Violation(source, place, "is a list, not a mapping", hint))
         elif section == "hosts" and isinstance(found, Mapping):
             numbers = [str(name) for name in found if not isinstance(name, str)]
             problem = "is read as a number or date, not as the name of a host"

@@ -11,8 +11,7 @@ from typing import Any, Callable, Iterable, Mapping
 from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_selector
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import kind_of, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named, one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, mismatch, named, one_line
 
 from .table import OF_CONTROLLER
 from .texts import Unreadable, is_blank, read_text
@@ -46,7 +45,7 @@ def _selects_nothing(selector: str) -> str:
 
 
 def _refused(row: Variable, given: Any) -> str:
-    return f"is {kind_of(given)} ({shown(given)}), {row.allowed} is needed"
+    return mismatch(given, f"{row.allowed}")
 
 
 def _fits(row: Variable, value: Any) -> bool:

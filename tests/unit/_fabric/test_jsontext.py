@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import (
     MAX_LENGTH,
     compact,
-    kind_of,
     parse_json,
     pretty,
 )
@@ -88,19 +85,3 @@ def test_the_two_spellings_keep_order_and_characters() -> None:
 )
 def test_the_nearest_name(name: str, answer: str) -> None:
     assert nearest(name, ["vendors", "ifNames"]) == answer
-
-
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        (None, "null"),
-        (True, "a boolean"),
-        (1, "a number"),
-        (1.5, "a number"),
-        ("", "a string"),
-        ([], "a list"),
-        ({}, "an object"),
-    ],
-)
-def test_types_have_json_names(value: Any, name: str) -> None:
-    assert kind_of(value) == name

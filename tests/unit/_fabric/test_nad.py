@@ -284,7 +284,7 @@ def test_a_partition_that_ib_kubernetes_refuses_is_told_with_one_that_it_takes()
 
 @pytest.mark.parametrize("config", [None, 7, {"type": "macvlan"}, ["x"]])
 def test_a_configuration_that_is_no_text_is_named(config: Any) -> None:
-    assert "must be JSON in a string" in check_attachment(config)[0].problem
+    assert "not JSON in a string" in check_attachment(config)[0].problem
 
 
 def test_a_syntax_error_names_line_and_column() -> None:

@@ -163,7 +163,7 @@ def test_the_attachment_lies_where_the_network_says_or_beside_it(
         ("SriovNetwork", {"metaPlugins": '{"typ": "sbr"}'}, "spec.metaPlugins -> [0].type", "must name a CNI plugin"),
         ("SriovNetwork", {"metaPlugins": '[{"type": "sbr"}]'}, "spec.metaPlugins", "without"),
         ("SriovIBNetwork", {"vlan": 5}, "spec.vlan", "unknown field in SriovIBNetwork"),
-        ("SriovIBNetwork", {"linkState": "up"}, "spec.linkState", "none of auto, enable, disable"),
+        ("SriovIBNetwork", {"linkState": "up"}, "spec.linkState", "not one of auto, enable, disable"),
         ("OVSNetwork", {"trunk": [{"id": 1, "minID": 2}]}, "spec.trunk[0]", "neither one VLAN nor a range"),
         ("OVSNetwork", {"trunk": [{"minID": 3, "maxID": 2}]}, "spec.trunk[0]", "minID above"),
     ],

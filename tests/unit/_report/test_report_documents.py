@@ -34,14 +34,17 @@ def test_documents_of_all_kinds_of_hosts_are_accepted(document: dict[str, Any]) 
     [
         (lambda d: d.pop("facts"), "hosts/a.json: facts: is missing"),
         (lambda d: d["facts"].pop("gpus"), "hosts/a.json: facts.gpus: is missing"),
-        (lambda d: d.update(host=None), "hosts/a.json: host: is null, not text"),
+        (lambda d: d.update(host=None), "hosts/a.json: host: is nothing, not text"),
         (lambda d: d["facts"].update(nics={}), "hosts/a.json: facts.nics: is a mapping, not a list"),
-        (lambda d: d["facts"]["nics"][2].update(path="x"), "hosts/a.json: facts.nics[2].path: is text, not a list"),
+        (
+            lambda d: d["facts"]["nics"][2].update(path="x"),
+            'hosts/a.json: facts.nics[2].path: is the text "x", not a list',
+        ),
         (
             lambda d: d["facts"]["rails"][0].update(rail=True),
-            "rails[0].rail: is true or false, not a whole number",
+            "rails[0].rail: is true, not a whole number",
         ),
-        (lambda d: d["facts"]["labels"].update(a=1), "hosts/a.json: facts.labels.a: is a whole number, not text"),
+        (lambda d: d["facts"]["labels"].update(a=1), "hosts/a.json: facts.labels.a: is the number 1, not text"),
         (lambda d: d["plan"]["steps"][1].pop("undo"), "hosts/a.json: plan.steps[1].undo: is missing"),
         (lambda d: d["plan"].update(format=2), "plan.format: is 2; this release reads format 1"),
     ],

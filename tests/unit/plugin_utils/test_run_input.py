@@ -82,8 +82,8 @@ def test_a_name_that_no_file_can_have_is_refused() -> None:
     ("text", "said"),
     [
         ("- gpu-01\n", "is not a mapping of groups (begin with a group, such as rdma_fabric:)"),
-        ("rdma_fabric: {hosts: [gpu-01]}\n", "rdma_fabric.hosts: is a list, a mapping is needed (write each name on"),
-        ("all: {children: {a: {vars: [b: 1]}}}\n", "all.children.a.vars: is a list, a mapping is needed (write each"),
+        ("rdma_fabric: {hosts: [gpu-01]}\n", "rdma_fabric.hosts: is a list, not a mapping (write each name on"),
+        ("all: {children: {a: {vars: [b: 1]}}}\n", "all.children.a.vars: is a list, not a mapping (write each"),
         ("a: {hosts: {gpu-01: , 102: }}\n", "a.hosts.102: is read as a number or date, not as the name of a host (q"),
     ],
 )

@@ -100,15 +100,15 @@ def test_null_and_empty_text_are_not_given_for_every_variable() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "problem"),
     [
-        ("wait_timeout", "4x", "is text ('4x'), a whole number of seconds from 0 on is needed"),
-        ("wait_timeout", True, "is a boolean (True), a whole number of seconds from 0 on is needed"),
-        ("wait_timeout", -1, "is a whole number (-1), a whole number of seconds from 0 on is needed"),
-        ("revert_seconds", "5", "is text ('5'), a whole number of seconds from 20 to 3600 is needed"),
-        ("verify_min_rate_ratio", "nan", "is text ('nan'), a number from 0.001 to 1 is needed"),
-        ("allow_reboot", "maybe", "is text ('maybe'), true or false is needed"),
-        ("drain_pods", "some", "is text ('some'), devices or all is needed"),
-        ("manifests", "[a.yaml", "is text ('[a.yaml'), a list, each entry a path is needed"),
-        ("hosts_pattern", ["a"], "is a list (['a']), text is needed"),
+        ("wait_timeout", "4x", 'is the text "4x", not a whole number of seconds from 0 on'),
+        ("wait_timeout", True, "is true, not a whole number of seconds from 0 on"),
+        ("wait_timeout", -1, "is the number -1, not a whole number of seconds from 0 on"),
+        ("revert_seconds", "5", 'is the text "5", not a whole number of seconds from 20 to 3600'),
+        ("verify_min_rate_ratio", "nan", 'is the text "nan", not a number from 0.001 to 1'),
+        ("allow_reboot", "maybe", 'is the text "maybe", not true or false'),
+        ("drain_pods", "some", 'is the text "some", not devices or all'),
+        ("manifests", "[a.yaml", 'is the text "[a.yaml", not a list, each entry a path'),
+        ("hosts_pattern", ["a"], "is a list, not text"),
     ],
 )
 def test_anything_else_is_refused_with_what_was_given_and_what_is_allowed(name: str, given: Any, problem: str) -> None:

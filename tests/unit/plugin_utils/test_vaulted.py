@@ -12,7 +12,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultSecret, b_HEADER
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import shown
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import shown
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import hidden
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, texts_of
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -68,7 +68,7 @@ def test_what_is_read_out_of_a_text_is_hidden_as_well(text: str) -> None:
         (
             QUOTED,
             f"is {shown(QUOTED)}",
-            f"is '{HIDDEN}'",
+            f'is "{HIDDEN}"',
         ),
         ("hunter2hunter2", "hunter2 hunter2h is another", "hunter2 hunter2h is another"),
     ],
@@ -79,8 +79,8 @@ def test_a_text_is_hidden_however_it_is_written(secret: str, said: str, left: st
 
 def test_a_long_one_that_is_cut_off_is_hidden() -> None:
     secret = "-----BEGIN KEY-----" + "c2VjcmV0" * 100
-    said = hidden(f"is text ({shown(secret)})", {secret}, HIDDEN)
-    assert said == f"is text ('{HIDDEN}...)"
+    said = hidden(f"is the text {shown(secret)}", {secret}, HIDDEN)
+    assert said == f'is the text "{HIDDEN}...'
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_messages_violations_and_notices_of_an_action_have_none_of_it(opened: Da
     result = run_action("fabric_input", {}, task_vars=variables, loader=opened)
     assert result["failed"] is True
     assert "hunter2" not in str(result)
-    assert f"is text ('{HIDDEN}'), a whole number of seconds from 0 on is needed" in result["msg"]
+    assert f'is the text "{HIDDEN}", not a whole number of seconds from 0 on' in result["msg"]
     hosts = {"a": {"rdma_fabric_reboot_timeout": Encrypted("abcsecretabc"), "rdma_fabric_sysctls": "x-abcsecretabc"}}
     of_hosts = run_action("fabric_input", {"hosts": ["a"]}, task_vars={"hostvars": hosts}, loader=opened)
     assert of_hosts["failed"] is True

@@ -153,7 +153,7 @@ def test_a_template_without_a_value_is_told_with_its_host_and_everything_else() 
     }
     result = load(hosts=["a", "b"], task_vars={"hostvars": {"a": group, "b": Templated({**group, **broken})}})
     assert [(found["source"], found["path"], found["problem"]) for found in result["violations"]] == [
-        ("hosts a, b: rdma_fabric_roce_qos", "trst", "is not a known key"),
+        ("hosts a, b: rdma_fabric_roce_qos", "trst", "unknown field"),
         ("host b: rdma_fabric_interfaces", "", "has no value: 'nic_pci' is undefined"),
         ("host b: rdma_fabric_protected_interfaces", "", "has no value: division\\nby zero"),
     ]
@@ -335,7 +335,7 @@ def test_variables_of_reboots_and_drains_are_held_to_what_the_role_documents_bef
     found = {violation["path"]: violation["problem"] for violation in result["violations"]}
     assert set(found) == set(wrong) - {"rdma_fabric_node_name"}
     assert all("(on b, c)" in problem for problem in found.values())
-    assert "is text ('some'), devices or all is needed" in found["rdma_fabric_drain_pods"]
+    assert 'is the text "some", not devices or all' in found["rdma_fabric_drain_pods"]
     assert found["rdma_fabric_drain_wait_for"].startswith("'app in train' selects no labels (write app=x,tier!=y")
 
 

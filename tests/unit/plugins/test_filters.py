@@ -57,7 +57,7 @@ def test_a_specification_becomes_its_objects() -> None:
         ("network_attachment", ({"mtu": -1, "mode": "brigde"}, "a"), ["mtu", "mode", "bridge"]),
         ("network_attachment", ({}, "a", "VlanNetwork"), ["VlanNetwork"]),
         ("network_attachment", ("text", "a"), ["documented shape"]),
-        ("fabric_objects", (spec_of({"spectrumXOperater": {}}),), ["is not a known field", "spectrumXOperator"]),
+        ("fabric_objects", (spec_of({"spectrumXOperater": {}}),), ["unknown field", "spectrumXOperator"]),
         ("fabric_objects", ([],), ["documented shape (ansible-doc -t filter rdma.fabric.fabric_objects): "]),
         ("network_attachment", ({},), ["other parameters (ansible-doc -t filter rdma.fabric.network_", "'name'"]),
         ("fabric_objects", ({}, "a", "b"), ["fabric_objects has other parameters ", "too many"]),

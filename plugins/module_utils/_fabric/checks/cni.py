@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
 
-from ..common.jsontext import Problem, kind_of
+from ..common.jsontext import Problem
 from ..common.names import interface
 from . import cni_library
 from .ipam import check_ipam, ipam_remarks
@@ -59,7 +59,7 @@ _NEEDS_DEVICE["sriov"] = _NEEDS_DEVICE["ib-sriov"]
 def check_configuration(config: Any) -> list[Problem]:
     """Return what is wrong with a CNI configuration (one plugin or a list of plugins); paths are keys inside it."""
     if not isinstance(config, dict):
-        return [Problem("", f"must be a JSON object, not {kind_of(config)}")]
+        return [Problem("", mismatch(config, "a JSON object"))]
     problems = []
     version = config.get("cniVersion", CNI_VERSION)
     if version not in _CNI_VERSIONS:
@@ -81,7 +81,7 @@ def check_configuration(config: Any) -> list[Problem]:
         if isinstance(plugin, dict):
             problems += _check_plugin(f"plugins[{index}].", plugin)
         else:
-            problems.append(Problem(f"plugins[{index}]", f"must be an object, not {kind_of(plugin)}"))
+            problems.append(Problem(f"plugins[{index}]", mismatch(plugin, "an object")))
     return problems
 
 
@@ -156,9 +156,7 @@ def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
         problems.append(Problem(f"{path}mode", f"{mode!r} is not a mode of {kind}", hint))
     mtu = plugin.get("mtu", 0)
     if not isinstance(mtu, int) or isinstance(mtu, bool) or mtu < 0:
-        problems.append(
-            Problem(f"{path}mtu", f"must be a whole number of 0 or more, not {mtu!r}", "0 takes the parent's")
-        )
+        problems.append(Problem(f"{path}mtu", mismatch(mtu, "a whole number of 0 or more"), "0 takes the parent's"))
     ipam = plugin.get("ipam")
     if kind == "ipoib" and isinstance(ipam, dict) and ipam.get("type") == "dhcp":
         problems.append(Problem(f"{path}ipam.type", "dhcp does not work with the ipoib plugin", "use whereabouts"))
@@ -169,7 +167,7 @@ def _check_virtual_function(path: str, plugin: dict[str, Any]) -> list[Problem]:
     problems = []
     vlan = 0 if plugin.get("vlan") is None else plugin["vlan"]
     if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
-        problems.append(Problem(f"{path}vlan", f"must be 0 to 4094, not {vlan!r}"))
+        problems.append(Problem(f"{path}vlan", mismatch(vlan, "0 to 4094")))
     return problems
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ..common.jsontext import Problem, kind_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
+
+from ..common.jsontext import Problem
 from .sriov_networks import check_capabilities
 
 _ATTACHMENTS = "cni.dev/valid-attachments"
@@ -30,26 +32,26 @@ def check_plugin(plugin: Mapping[str, Any], *, in_list: bool) -> list[Problem]:
     capabilities = plugin.get("capabilities")
     problems = [] if capabilities is None else check_capabilities(capabilities)
     problems += [
-        Problem(key, f"must be a string, not {kind_of(plugin[key])}")
+        Problem(key, mismatch(plugin[key], "a string"))
         for key in ("cniVersion", "name")
         if in_list and not isinstance(plugin.get(key), (str, type(None)))
     ]
     problems += _check_dns(plugin.get("dns"))
     if not isinstance(plugin.get("prevResult"), (dict, type(None))):
-        problems.append(Problem("prevResult", f"must be an object, not {kind_of(plugin['prevResult'])}", "drop it"))
+        problems.append(Problem("prevResult", mismatch(plugin["prevResult"], "an object"), "drop it"))
     return problems + _check_attachments(plugin.get(_ATTACHMENTS))
 
 
 def check_list(config: Mapping[str, Any]) -> list[Problem]:
     """Judge the fields of a list of plugins that no plugin has; paths are keys of it."""
     problems = [
-        Problem(key, f"must be true or false, not {kind_of(config[key])}")
+        Problem(key, mismatch(config[key], "true or false"))
         for key in ("disableCheck", "disableGC")
         if not isinstance(config.get(key), (bool, type(None)))
     ]
     inlined = config.get("loadOnlyInlinedPlugins", False)
     if not isinstance(inlined, bool) and str(inlined).lower() not in _TRUTHS:
-        problems.append(Problem("loadOnlyInlinedPlugins", f"must be true or false, not {inlined!r}"))
+        problems.append(Problem("loadOnlyInlinedPlugins", mismatch(inlined, "true or false")))
     versions = config.get("cniVersions", [])
     if not isinstance(versions, list) or not all(isinstance(each, str) and _VERSION.match(each) for each in versions):
         problems.append(Problem("cniVersions", "must be a list of CNI versions", '["0.3.1", "1.0.0"]'))
@@ -59,13 +61,13 @@ def check_list(config: Mapping[str, Any]) -> list[Problem]:
 def _check_dns(dns: Any) -> list[Problem]:
     if not isinstance(dns, dict):
         hint = '{"nameservers": ["192.0.2.1"]}'
-        return [] if dns is None else [Problem("dns", f"must be an object, not {kind_of(dns)}", hint)]
+        return [] if dns is None else [Problem("dns", mismatch(dns, "an object"), hint)]
     problems = []
     for key, kind in _OF_DNS:
         value = dns.get(key)
         if value is not None and not (isinstance(value, kind) and _are_texts(value)):
             wanted = "a string" if kind is str else "a list of strings"
-            problems.append(Problem(f"dns.{key}", f"must be {wanted}, not {value!r}"))
+            problems.append(Problem(f"dns.{key}", mismatch(value, wanted)))
     return problems
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, mismatch, nearest
 
-from ..common.jsontext import Problem, kind_of, parse_json, pretty
+from ..common.jsontext import Problem, parse_json, pretty
 from ..common.schema import INT64, LONGEST_SECONDS
 
 Config = Dict[str, Any]
@@ -70,7 +70,7 @@ def check_rdma_shared(given: Any) -> Verdict:
     interval = config.get("periodicUpdateInterval")
     if "periodicUpdateInterval" in config and not _whole(interval, LONGEST_SECONDS):
         # More turn negative as a time.Duration, and the plugin does not start (ValidateConfigs, resources_manager.go).
-        found = f"must be 0 to {LONGEST_SECONDS} seconds, not {interval!r}"
+        found = mismatch(interval, f"0 to {LONGEST_SECONDS} seconds")
         problems.append(Problem("periodicUpdateInterval", found, "0 turns it off"))
     items = _items(config, "configList", problems)
     names: dict[str, int] = {}
@@ -136,7 +136,7 @@ def config_text(config: Config) -> str:
 def _mapping(given: Any) -> tuple[Config, list[Problem]]:
     value, problems = parse_json(given) if isinstance(given, str) else (given, [])
     if not problems and not isinstance(value, dict):
-        problems = [Problem("", f"must be a JSON object, not {kind_of(value)}")]
+        problems = [Problem("", mismatch(value, "a JSON object"))]
     return (value if not problems else {}), problems
 
 
@@ -148,7 +148,7 @@ def _items(config: Config, key: str, problems: list[Problem]) -> list[Config]:
         return []
     for index, item in enumerate(items):
         if not isinstance(item, dict):
-            problems.append(Problem(f"{key}[{index}]", f"must be an object, not {kind_of(item)}"))
+            problems.append(Problem(f"{key}[{index}]", mismatch(item, "an object")))
     return [item if isinstance(item, dict) else {} for item in items]
 
 
@@ -160,11 +160,11 @@ def _rdma_item(path: str, item: Config) -> list[Problem]:
     problems += _prefix(path, item)
     amount = item.get("rdmaHcaMax", 0)
     if not _whole(amount):
-        problems.append(Problem(f"{path}.rdmaHcaMax", f"must be a whole number of 0 or more, not {amount!r}"))
+        problems.append(Problem(f"{path}.rdmaHcaMax", mismatch(amount, "a whole number of 0 or more")))
     problems += _strings(f"{path}.devices", item.get("devices", []))
     selectors = item.get("selectors", {})
     if not isinstance(selectors, dict):
-        return [*problems, Problem(f"{path}.selectors", f"must be an object, not {kind_of(selectors)}")]
+        return [*problems, Problem(f"{path}.selectors", mismatch(selectors, "an object"))]
     problems += _unknown(f"{path}.selectors", selectors, RDMA_SELECTORS)
     for key in RDMA_SELECTORS:
         problems += _strings(f"{path}.selectors.{key}", selectors.get(key, []))
@@ -202,7 +202,7 @@ def _sriov_item(path: str, item: Config) -> list[Problem]:
         if isinstance(each, dict):
             problems += _sriov_selectors(where, kind, each)
         else:
-            problems.append(Problem(where, f"must be an object, not {kind_of(each)}"))
+            problems.append(Problem(where, mismatch(each, "an object")))
     return problems
 
 
@@ -249,7 +249,7 @@ def _resource_name(path: str, item: Config, form: re.Pattern[str], allowed: str)
 def _prefix(path: str, item: Config) -> list[Problem]:
     prefix = item.get("resourcePrefix", "")
     if not isinstance(prefix, str):
-        return [Problem(f"{path}.resourcePrefix", f"must be a string, not {kind_of(prefix)}")]
+        return [Problem(f"{path}.resourcePrefix", mismatch(prefix, "a string"))]
     if prefix and (not _PREFIX.match(prefix) or len(prefix) > 253):
         return [Problem(f"{path}.resourcePrefix", f"{prefix!r} is refused by kubelet", "a lower-case DNS name")]
     if f".{prefix}".endswith(".kubernetes.io"):
@@ -273,7 +273,7 @@ def _unknown(path: str, found: Config, known: tuple[str, ...]) -> list[Problem]:
     return [
         Problem(
             f"{lead}{key}",
-            "unknown field in the plugin's configuration",
+            UNKNOWN_FIELD,
             nearest(key, known) or f"known: {', '.join(known)}",
         )
         for key in found
@@ -283,7 +283,7 @@ def _unknown(path: str, found: Config, known: tuple[str, ...]) -> list[Problem]:
 
 def _strings(path: str, value: Any) -> list[Problem]:
     if not isinstance(value, list):
-        return [Problem(path, f"must be a list of strings, not {kind_of(value)}")]
+        return [Problem(path, mismatch(value, "a list of strings"))]
     return [
         Problem(f"{path}[{index}]", "must be a non-empty string")
         for index, entry in enumerate(value)
@@ -292,12 +292,12 @@ def _strings(path: str, value: Any) -> list[Problem]:
 
 
 def _boolean(path: str, value: Any) -> list[Problem]:
-    return [] if isinstance(value, bool) else [Problem(path, f"must be true or false, not {kind_of(value)}")]
+    return [] if isinstance(value, bool) else [Problem(path, mismatch(value, "true or false"))]
 
 
 def _additional_info(path: str, value: Any) -> list[Problem]:
     if not isinstance(value, dict):
-        return [Problem(path, f"must be an object, not {kind_of(value)}")]
+        return [Problem(path, mismatch(value, "an object"))]
     problems = []
     for device, variables in value.items():
         if not isinstance(variables, dict) or not all(isinstance(each, str) for each in variables.values()):

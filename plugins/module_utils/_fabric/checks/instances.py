@@ -11,9 +11,14 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    UNKNOWN_FIELD,
+    described,
+    mismatch,
+    nearest,
+    shown,
+)
 
-from ..common.findings import described, shown
 from ..common.objects import Object
 from .rules import holds
 
@@ -50,7 +55,7 @@ def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
         return
     kind, wanted = _TYPES.get(str(schema.get("type")), (object, ""))
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        yield path, f"is {described(value)}, not {wanted}", ""
+        yield path, mismatch(value, wanted), ""
     elif isinstance(value, dict):
         yield from _flaws_of_members(value, schema, path)
     elif isinstance(value, list):
@@ -73,7 +78,7 @@ def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path:
         if members is not None and key not in members:
             yield (
                 (*path, key),
-                "is an unknown field here",
+                UNKNOWN_FIELD,
                 nearest(key, list(members)) or f"known here: {', '.join(members)}",
             )
         elif members is not None:

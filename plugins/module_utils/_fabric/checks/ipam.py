@@ -15,9 +15,9 @@ import re
 from itertools import groupby
 from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, mismatch, nearest
 
-from ..common.jsontext import Problem, kind_of
+from ..common.jsontext import Problem
 from ..common.names import dns_subdomain
 from ..common.schema import LONGEST_SECONDS
 from . import node_slices
@@ -96,7 +96,7 @@ class Claim(NamedTuple):
 def check_ipam(ipam: Any, path: str = "ipam") -> list[Problem]:
     """Return what is wrong with an ``ipam`` object; an empty one (no addresses) is right."""
     if not isinstance(ipam, dict):
-        return [Problem(path, f"must be an object, not {kind_of(ipam)}")]
+        return [Problem(path, mismatch(ipam, "an object"))]
     if not ipam:
         return []
     kind = ipam.get("type")
@@ -254,7 +254,7 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
     held: list[Claim] = []
     for where, entry in _whereabouts_ranges(ipam, path):
         if not isinstance(entry, dict):
-            problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
+            problems.append(Problem(where, mismatch(entry, "an object")))
             continue
         if where != path:
             problems += _unknown(entry, ["range", "range_start", "range_end", "exclude"], where)
@@ -335,7 +335,7 @@ def _check_host_local(ipam: dict[str, Any], path: str) -> list[Problem]:
         ]
     for key in ("subnet", "rangeStart", "rangeEnd", "gateway"):
         if not isinstance(ipam.get(key), (str, type(None))):
-            problems.append(Problem(f"{path}.{key}", f"must be a string, not {kind_of(ipam[key])}"))
+            problems.append(Problem(f"{path}.{key}", mismatch(ipam[key], "a string")))
     held = _host_local_claims(ipam, "", path, problems)
     for number, group in groupby(held, lambda each: each[0]):
         if len({claim.version for _set, claim in group}) > 1:
@@ -397,7 +397,7 @@ def _lone_address(text: Any, path: str, problems: list[Problem], otherwise: int)
 def _check_static(ipam: dict[str, Any], path: str) -> list[Problem]:
     problems = _unknown(ipam, ["type", "routes", "addresses", "dns"], path)
     if not isinstance(ipam.get("dns"), (dict, type(None))):
-        problems.append(Problem(f"{path}.dns", f"must be an object, not {kind_of(ipam['dns'])}"))
+        problems.append(Problem(f"{path}.dns", mismatch(ipam["dns"], "an object")))
     return problems + _static_addresses(ipam, path) + _routes(ipam, path)
 
 
@@ -414,7 +414,7 @@ def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
     seconds = ipam.get("daemonCallTimeoutSeconds") or 0
     # Outside of these each call of the daemon ends at once.
     if not 0 <= seconds <= LONGEST_SECONDS:
-        problems.append(Problem(f"{path}.daemonCallTimeoutSeconds", f"must be 0 to {LONGEST_SECONDS}, not {seconds}"))
+        problems.append(Problem(f"{path}.daemonCallTimeoutSeconds", mismatch(seconds, f"0 to {LONGEST_SECONDS}")))
     pools = ipam.get("poolName") or ""
     if pools and (not all(pools.split(",")) or pools.count(",") > 1):
         hint = "one pool, or two joined by a comma: one of each address family"
@@ -451,7 +451,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any], str], list[Problem]]] = {
 def _unknown(found: dict[str, Any], known: list[str], path: str) -> list[Problem]:
     hint = f"known: {', '.join(known)}"
     return [
-        Problem(f"{path}.{key}", "unknown field of this IPAM plugin, which ignores it", nearest(key, known) or hint)
+        Problem(f"{path}.{key}", f"{UNKNOWN_FIELD}, which this IPAM plugin ignores", nearest(key, known) or hint)
         for key in found
         if key not in known
     ]
@@ -472,7 +472,7 @@ def _typed(ipam: dict[str, Any], path: str, keys: dict[str, list[str]]) -> list[
             value = ipam.get(key)
             fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
             if key in ipam and not fits:
-                problems.append(Problem(f"{path}.{key}", f"must be {name}, not {kind_of(value)}"))
+                problems.append(Problem(f"{path}.{key}", mismatch(value, name)))
     return problems
 
 
@@ -489,11 +489,11 @@ def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, ga
     problems: list[Problem] = []
     entries = [] if ipam.get(name) is None else ipam[name]
     if not isinstance(entries, list):
-        return [Problem(f"{path}.{name}", f"must be a list, not {kind_of(entries)}")]
+        return [Problem(f"{path}.{name}", mismatch(entries, "a list"))]
     for index, entry in enumerate(entries):
         where = f"{path}.{name}[{index}]"
         if not isinstance(entry, dict):
-            problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
+            problems.append(Problem(where, mismatch(entry, "an object")))
             continue
         problems += parse_network(entry.get(network), f"{where}.{network}", strict=False)[1]
         if entry.get(gateway) not in (None, ""):

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ..common.jsontext import Problem, kind_of, parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import described
+
+from ..common.jsontext import Problem, parse_json
 from . import cni_library
 
 TYPE = "multus"
@@ -86,8 +88,8 @@ def _check_types(config: dict[str, Any]) -> list[Problem]:
         if is_right and wanted == "a list of strings":
             is_right = all(isinstance(each, (str, type(None))) for each in value or [])
         if not is_right:
-            what = "a list with other values" if isinstance(value, list) and kind is list else kind_of(value)
-            found.append(Problem(name, f"must be {wanted}, not {what}: {_UNREADABLE}"))
+            what = "a list with other values" if isinstance(value, list) and kind is list else described(value)
+            found.append(Problem(name, f"is {what}, not {wanted}: {_UNREADABLE}"))
     # Beside a network of the cluster they are not looked at.
     delegates = None if config.get("clusterNetwork") else config.get("delegates")
     for index, each in enumerate(delegates if isinstance(delegates, list) else []):

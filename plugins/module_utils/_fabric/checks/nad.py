@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from ..common.jsontext import Problem, compact, kind_of, parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
+
+from ..common.jsontext import Problem, compact, parse_json
 from ..common.objects import Object, build
 from ..common.pods import NETWORKS, pod_templates
 from . import node_slices, nv_ipam, sriov_networks, virtual_functions
@@ -124,7 +126,7 @@ def check_attachment(config: Any) -> list[Problem]:
     Empty text is right: Multus then reads the configuration of that name from the node.
     """
     if not isinstance(config, str):
-        return [Problem("", f"must be JSON in a string, not {kind_of(config)}", "quote it, or use a block: config: |")]
+        return [Problem("", mismatch(config, "JSON in a string"), "quote it, or use a block: config: |")]
     if not config.strip():
         return []
     value, problems = parse_json(config)
@@ -351,7 +353,7 @@ def _embedded(given: Any, path: str, empty: Any, listed: bool) -> tuple[Any, lis
     if isinstance(given, (dict, list)):
         return given, []
     if given is not None and not isinstance(given, str):
-        return None, [Problem(path, f"must be JSON in a string, not {kind_of(given)}")]
+        return None, [Problem(path, mismatch(given, "JSON in a string"))]
     if not given or not given.strip():
         return empty, []
     value, problems = parse_json(given, listed=listed)

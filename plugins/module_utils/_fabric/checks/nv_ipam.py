@@ -13,7 +13,9 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from ..common.jsontext import Problem, kind_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
+
+from ..common.jsontext import Problem
 from ..common.names import dns_subdomain, label_key
 from .ipam import Claim, Interval, Network, parse_address, parse_network, without
 
@@ -117,7 +119,7 @@ def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:
     subnet, problems = _network(spec.get("subnet"), "subnet", strict=False)
     size = _whole(spec.get("perNodeBlockSize"))
     if size is None or size < 1:
-        problems.append(Problem("perNodeBlockSize", f"must be 1 or more, not {spec.get('perNodeBlockSize')!r}"))
+        problems.append(Problem("perNodeBlockSize", mismatch(spec.get("perNodeBlockSize"), "1 or more")))
     else:
         if subnet is not None and size > usable(subnet):
             hint = f"{subnet} has {usable(subnet)}"
@@ -140,7 +142,7 @@ def _check_cidr_pool(spec: Mapping[str, Any]) -> list[Problem]:
     prefix = _node_prefix(spec.get("perNodeNetworkPrefix"), cidr)
     if prefix is None:
         bounds = f"{cidr.prefixlen or 1} to {cidr.max_prefixlen}" if cidr is not None else "a prefix length"
-        problem = f"must be {bounds}, not {spec.get('perNodeNetworkPrefix')!r}"
+        problem = mismatch(spec.get("perNodeNetworkPrefix"), bounds)
         problems.append(Problem("perNodeNetworkPrefix", problem, "it is the size of a node's part of cidr"))
     elif cidr is not None:
         node = ipaddress.ip_network(f"{cidr.network_address}/{prefix}")
@@ -204,7 +206,7 @@ def _check_indexes(spec: Mapping[str, Any], highest: int) -> list[Problem]:
         first, last = _whole(entry.get("startIndex")), _whole(entry.get("endIndex"))
         for key, index in (("startIndex", first), ("endIndex", last)):
             if index is None or not 0 <= index <= highest:
-                problems.append(Problem(f"{where}.{key}", f"must be 0 to {highest}, not {entry.get(key)!r}"))
+                problems.append(Problem(f"{where}.{key}", mismatch(entry.get(key), f"0 to {highest}")))
         if first is None or last is None:
             continue
         if last < first:
@@ -338,7 +340,7 @@ def _check_selector(selector: Any) -> list[Problem]:
     for index, term in enumerate(terms):
         where = f"nodeSelector.nodeSelectorTerms[{index}]"
         if not isinstance(term, dict):
-            problems.append(Problem(where, f"must be an object, not {kind_of(term)}"))
+            problems.append(Problem(where, mismatch(term, "an object")))
             continue
         for path, requirement in entries(term, "matchExpressions"):
             problems += [

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ..common.jsontext import Problem, kind_of, parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, mismatch
+
+from ..common.jsontext import Problem, parse_json
 from ..common.names import dns_subdomain
 from .ipam import parse_network
 from .nv_ipam import check_pool
@@ -41,7 +43,7 @@ def read_config(text: str) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
     for name, pool in given.items():
         where = f"pools.{name}"
         if not isinstance(pool, dict):
-            problems.append(Problem(where, f"must be an object, not {kind_of(pool)}"))
+            problems.append(Problem(where, mismatch(pool, "an object")))
             continue
         problems += [each._replace(path=where) for each in dns_subdomain(name)]
         problems += _unknown(pool, _POOL_FIELDS, f"{where}.")
@@ -114,4 +116,4 @@ def _selecting(labels: Mapping[str, str]) -> dict[str, Any]:
 
 def _unknown(found: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> list[Problem]:
     hint = f"known: {', '.join(known)}"
-    return [Problem(f"{prefix}{key}", "is not a known field", hint) for key in found if key not in known]
+    return [Problem(f"{prefix}{key}", UNKNOWN_FIELD, hint) for key in found if key not in known]

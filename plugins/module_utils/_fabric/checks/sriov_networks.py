@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ..common.jsontext import Problem, kind_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
+
+from ..common.jsontext import Problem
 
 PROGRAMS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
 """The CNI program of each kind."""
@@ -70,9 +72,9 @@ def check(kind: str, spec: Mapping[str, Any]) -> list[Problem]:
 def check_capabilities(value: Any) -> list[Problem]:
     """Judge capabilities after their JSON text: the CNI library reads an object of booleans."""
     if not isinstance(value, dict):
-        return [Problem("capabilities", f"must be a JSON object, not {kind_of(value)}", 'for example {"mac": true}')]
+        return [Problem("capabilities", mismatch(value, "a JSON object"), 'for example {"mac": true}')]
     return [
-        Problem(f"capabilities.{name}", f"must be true or false, not {kind_of(switch)}")
+        Problem(f"capabilities.{name}", mismatch(switch, "true or false"))
         for name, switch in value.items()
         if not isinstance(switch, bool)
     ]

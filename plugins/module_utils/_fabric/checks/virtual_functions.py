@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
 
-from ..common.jsontext import Problem, kind_of
+from ..common.jsontext import Problem
 from .cni import plugins_of
 
 _LINK_STATES = ("auto", "enable", "disable")
@@ -45,7 +45,7 @@ def check(config: Any) -> list[Problem]:
 def _words(given: Mapping[str, Any], name: str, words: tuple[str, ...], else_: str) -> Iterator[Problem]:
     value = given.get(name, "")
     if not isinstance(value, str):
-        yield Problem(name, f"must be a string, not {kind_of(value)}: the plugin refuses it", f'"{words[1]}"')
+        yield Problem(name, f"{mismatch(value, 'a string')}: the plugin refuses it", f'"{words[1]}"')
     elif value not in words:
         hint = nearest(value, words[1:]) or f"one of {', '.join(words[1:])}"
         yield Problem(name, f"{value!r} is not a value of the plugin: {else_}", hint)
@@ -57,7 +57,7 @@ def _check_tag(given: Mapping[str, Any]) -> Iterator[Problem]:
         if value is not None and vlan is None:
             yield Problem(name, "needs a vlan: the plugin refuses it alone", "give vlan, or leave it out")
     if priority is not None and (not _is_whole(priority) or not 0 <= priority <= 7):
-        yield Problem("vlanQoS", f"must be 0 to 7, not {priority!r}")
+        yield Problem("vlanQoS", mismatch(priority, "0 to 7"))
     elif priority and vlan == 0:
         yield Problem("vlanQoS", "needs a vlan other than 0: the plugin refuses it", "give vlan")
     if protocol is not None and str(protocol).lower() not in _PROTOCOLS:
@@ -70,7 +70,7 @@ def _check_rates(given: Mapping[str, Any]) -> Iterator[Problem]:
     rates = [given.get(name, 0) for name in _RATES]
     wrong = [name for name, rate in zip(_RATES, rates) if not _is_whole(rate) or rate < 0]
     for name in wrong:
-        yield Problem(name, f"must be a whole number of Mbit/s, not {given[name]!r}", "0 for no limit")
+        yield Problem(name, mismatch(given[name], "a whole number of Mbit/s"), "0 for no limit")
     if not wrong and rates[1] and rates[0] > rates[1]:
         yield Problem(_RATES[0], f"is {rates[0]}, above {_RATES[1]} {rates[1]}", "lower it")
 
@@ -78,7 +78,7 @@ def _check_rates(given: Mapping[str, Any]) -> Iterator[Problem]:
 def _flags(given: Mapping[str, Any]) -> Iterator[Problem]:
     for name in _FLAGS:
         if not isinstance(given.get(name, False), bool):
-            yield Problem(name, f"must be true or false, not {kind_of(given[name])}: the plugin refuses it")
+            yield Problem(name, f"{mismatch(given[name], 'true or false')}: the plugin refuses it")
 
 
 def _is_whole(value: Any) -> bool:

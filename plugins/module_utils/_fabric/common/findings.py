@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
     Notice,
     Unmet,
     Violation,
-    one_line,
+    shown,
 )
 
 from .jsontext import Problem
@@ -23,8 +23,6 @@ Path = Tuple[Union[str, int], ...]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _COUNTED_LINE = re.compile(r"at line (\d+), ", re.ASCII)
-_LONGEST_SHOWN = 60
-_TYPE_NAMES = {bool: "true or false", int: "a number", float: "a number", str: "text", type(None): "nothing"}
 
 
 @dataclass(frozen=True)
@@ -124,30 +122,3 @@ def path_text(path: Path) -> str:
         else:
             text += f"[{shown(part)}]"
     return text
-
-
-def shown(value: Any) -> str:
-    """Return a value as it can stand in a message: on one line, quoted when it is text, not too long."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    text = one_line(text)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
-
-
-def type_name(value: Any) -> str:
-    """Return what a value is, in words."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    return _TYPE_NAMES.get(type(value), type(value).__name__)
-
-
-def described(value: Any) -> str:
-    """Return what a value is and, for a scalar, which: ``the number 11.0``, ``the text "x"``, ``a list``."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return f"the number {shown(value)}"
-    if isinstance(value, str):
-        return f"the text {shown(value)}"
-    return type_name(value)

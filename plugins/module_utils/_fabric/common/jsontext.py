@@ -69,14 +69,6 @@ def pretty(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def kind_of(value: Any) -> str:
-    """Return the JSON name of a value's type."""
-    if value is None:
-        return "null"
-    names = {bool: "a boolean", str: "a string", int: "a number", float: "a number", dict: "an object"}
-    return names.get(type(value), "a list")
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:

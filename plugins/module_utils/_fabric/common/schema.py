@@ -14,9 +14,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import hint_of_digits, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    UNKNOWN_FIELD,
+    any_of,
+    described,
+    hint_of_digits,
+    mismatch,
+    nearest,
+    shown,
+)
 
-from .findings import Place, described, shown
+from .findings import Place
 from .jsontext import Problem
 from .names import label_key, label_value
 from .quantities import parse_quantity
@@ -174,7 +182,7 @@ def _read(model: Model, field: Field, value: Any, place: Place) -> Any:
         place.violation(f"{REFUSED}{field.refused}", field.step)
         return None
     if not _has_type(field, value):
-        place.violation(f"is {described(value)}, not {_WANTED[field.type]}", _type_hint(field, value, place))
+        place.violation(mismatch(value, _WANTED[field.type]), _type_hint(field, value, place))
         return None
     if field.until:
         place.notice(f"{RETIRED}{field.until} was the last release of the operator that had it", field.successor)
@@ -229,8 +237,7 @@ def missing_blank(value: str) -> str:
 def _judge_scalar(field: Field, value: Any, place: Place) -> bool:
     """Note what is wrong with a scalar of the right type; return whether it is right."""
     if field.choices and value not in field.choices:
-        known = ", ".join(choice for choice in field.choices if choice)
-        place.violation(f"is {described(value)}, which is none of {known}", nearest(str(value), field.choices))
+        place.violation(mismatch(value, any_of(field.choices)), nearest(str(value), field.choices))
         return False
     if field.type == "whole" and not field.minimum <= value <= field.maximum:
         place.violation(f"is {shown(value)}, out of range", _bounds(field))
@@ -242,7 +249,7 @@ def _judge_scalar(field: Field, value: Any, place: Place) -> bool:
         try:
             parse_quantity(str(value))
         except (ValueError, ArithmeticError):
-            place.violation(f"is {described(value)}, not {_WANTED['quantity']}")
+            place.violation(mismatch(value, _WANTED["quantity"]))
             return False
     return True
 
@@ -281,7 +288,7 @@ def _unknown(model: Model, fields: Mapping[str, Field], key: str, place: Place) 
         hint = f"it belongs at {' or '.join(elsewhere[:3])}; look at the indentation"
     if not hint:
         hint = f"known here: {', '.join(known[:_LISTED])}{', ...' if len(known) > _LISTED else ''}"
-    place.violation(f"unknown field in {model.name}", hint)
+    place.violation(f"{UNKNOWN_FIELD} in {model.name}", hint)
 
 
 def _read_mapping(model: Model, field: Field, value: Mapping[str, Any], place: Place) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ..common.findings import shown
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import shown
+
 from ..common.jsontext import Problem
 
 _TAKE_OUT = "take it out"

@@ -13,7 +13,9 @@ import base64
 import binascii
 from typing import Any, Iterator, Mapping
 
-from ..common.findings import Place, described, shown, type_name
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import described, shown, type_name
+
+from ..common.findings import Place
 from .resources import Resource
 
 _TEXTS = {"ConfigMap": "data", "Secret": "stringData"}

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import shown
+
 from ..checks.driver_container import CONTAINER, TOOLKIT, is_digest, ready_seconds
-from ..common.findings import Place, shown
+from ..common.findings import Place
 from ..common.images import effective_image
 from ..common.names import driver_version
 from .upgrades import holds_back

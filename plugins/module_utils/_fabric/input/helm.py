@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, shown
 
 from ..checks import devplugin, ib_kubernetes, nic_configuration
 from ..checks.sriov_networks import RESOURCE_PREFIX
-from ..common.findings import Document, Findings, Place, shown
+from ..common.findings import Document, Findings, Place
 from .helm_values import CHART, CONTAINER_CHART, POLICY_SECTIONS
 from .pools import note
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
+
 from ..checks.sriov_policies import check_port
 from ..common.jsontext import Problem
 from ..common.names import dns_label, label_key, label_value, or_empty
@@ -167,7 +169,7 @@ def _check_amount(value: Any) -> list[Problem]:
     is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if is_number or (isinstance(value, str) and _PERCENTAGE.match(value)):
         return []
-    return [Problem("", f"{value!r} is not a number of nodes", "a whole number, or a percentage such as 50%")]
+    return [Problem("", mismatch(value, "a number of nodes"), "a whole number, or a percentage such as 50%")]
 
 
 def _check_expression(value: dict[str, Any]) -> list[Problem]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ..common.findings import shown
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import shown
+
 from ..common.openshift import BROUGHT, GROUP, OWNER, SETTING
 from .policy import Policy
 from .resources import Resource

@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Sequence
 
-from ..common.findings import Place, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import shown
+
+from ..common.findings import Place
 from .functions import FunctionPolicy, completed
 from .models_sriov import OPERATOR_CONFIG
 from .resources import Resource

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV, modules_of
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line, shown
 
 from ..checks import devplugin, doca_telemetry, ib_kubernetes, multus, nic_configuration
 from ..checks.devplugin_remarks import remarks
@@ -22,7 +22,7 @@ from ..checks.driver_container import in_container
 from ..checks.versions import sriov_resource_problems, version_problems, version_remarks
 from ..common.distributions import USUAL
 from ..common.features import FEATURES, GPU_LABEL, NIC_LABEL
-from ..common.findings import Place, shown
+from ..common.findings import Place
 from ..common.images import SECTION_COMPONENTS, effective_image, effective_version, inherited_image
 from .driver import container_request, driver_request, remark_container, remark_driver
 from .models import CONTAINER_MODELS, MODELS, POLICY_NAME

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Sequence
 
-from ..common.findings import Document, Findings, Place, described
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import described, mismatch
+
+from ..common.findings import Document, Findings, Place
 from ..common.jsontext import half_characters
 from . import attachments, functions, operator_config, policy
 from .attachments import Network
@@ -90,7 +92,7 @@ def _named(variable: str, value: Any, findings: Findings) -> Iterable[tuple[str,
     if not fits(place.document, findings):
         return
     if not isinstance(value, Mapping):
-        place.violation(f"is {described(value)}, not {_EXPECTED_NAMES}", "write each name with its spec below it")
+        place.violation(mismatch(value, _EXPECTED_NAMES), "write each name with its spec below it")
         return
     for name, item in value.items():
         if isinstance(name, str):

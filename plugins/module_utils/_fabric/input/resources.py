@@ -9,10 +9,16 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    UNKNOWN_FIELD,
+    described,
+    mismatch,
+    nearest,
+    shown,
+)
 
 from ..checks import nv_ipam
-from ..common.findings import Document, Findings, Place, described, shown
+from ..common.findings import Document, Findings, Place
 from ..common.jsontext import Problem
 from ..common.names import Check, dns_label, dns_subdomain, node_policy_name
 from ..common.objects import is_cluster_scoped
@@ -140,7 +146,7 @@ def read_variable(kind: str, name: str, spec: Any, place: Place) -> Iterator[Res
 
 def _read_object(content: Any, place: Place) -> Iterator[Resource]:
     if not isinstance(content, Mapping):
-        place.violation(f"is {described(content)}, not a Kubernetes object", "give apiVersion, kind, metadata and spec")
+        place.violation(mismatch(content, "a Kubernetes object"), "give apiVersion, kind, metadata and spec")
         return
     api_version, kind = content.get("apiVersion"), content.get("kind")
     if api_version is None and kind is None and set(content) & set(CHART.root.fields or ()):
@@ -163,7 +169,7 @@ def _read_list(content: Mapping[str, Any], place: Place) -> Iterator[Resource]:
     items = content.get("items")
     if not isinstance(items, list):
         hint = "give the objects below items, or each as a document of its own"
-        place.at("items").violation("is missing" if items is None else f"is {described(items)}, not a list", hint)
+        place.at("items").violation("is missing" if items is None else mismatch(items, "a list"), hint)
         return
     if not items:
         place.at("items").notice("holds no object", "nothing is made of an empty list")
@@ -209,7 +215,7 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
                 model = MODELS.get(kind)
                 elsewhere = model.paths_of(key) if model else ()
                 hint = f"it belongs at spec.{elsewhere[0]}; look at the indentation" if elsewhere else ""
-                place.at(key).violation(f"unknown field in {kind}", nearest(key, known) or hint)
+                place.at(key).violation(f"{UNKNOWN_FIELD} in {kind}", nearest(key, known) or hint)
     metadata = _METADATA.read(content.get("metadata"), place.at("metadata"))
     if is_read and kind not in CONTROLLER_KINDS:
         _remark_metadata(kind, metadata, place.at("metadata"))

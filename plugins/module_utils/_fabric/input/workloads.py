@@ -14,9 +14,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import described, mismatch, nearest, shown
 
-from ..common.findings import Place, described, shown
+from ..common.findings import Place
 from ..common.names import label_key, label_value
 from ..common.pods import NETWORKS, is_of_kubernetes, networks_of_machines, pod_templates
 from ..common.quantities import parse_quantity
@@ -57,11 +57,11 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
     for path, template in pod_templates(resource.content):
         place = resource.place.at(*path)
         if not isinstance(template, Mapping):
-            place.violation(f"is {described(template)}, not a pod template", "give metadata and spec")
+            place.violation(mismatch(template, "a pod template"), "give metadata and spec")
             continue
         spec = template.get("spec")
         if not isinstance(spec, Mapping):
-            place.at("spec").violation(f"is {described(spec)}, not a mapping", "give at least containers")
+            place.at("spec").violation(mismatch(spec, "a mapping"), "give at least containers")
             continue
         annotations = resource.metadata("annotations")
         if path:
@@ -104,7 +104,7 @@ def _check_texts(owner: Mapping[str, Any], field: str, place: Place, are_labels:
         return {}
     if not isinstance(value, Mapping):
         hint = missing_blank(value) if isinstance(value, str) else ""
-        where.violation(f"is {described(value)}, not a mapping", hint)
+        where.violation(mismatch(value, "a mapping"), hint)
         return {}
     right = {}
     for key, item in value.items():
@@ -244,7 +244,7 @@ def _check_device(name: str, limit: Any, request: Any, place: Place) -> None:
         except (ValueError, ArithmeticError):
             whole = False
         if isinstance(amount, bool) or not whole:
-            place.at(group, name).violation(f"is {described(amount)}, not a whole number of devices")
+            place.at(group, name).violation(mismatch(amount, "a whole number of devices"))
             return
     if limit is None:
         place.at("requests", name).violation("has no limit: devices are not shared out beyond it", "add it to limits")

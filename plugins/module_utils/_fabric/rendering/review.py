@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, Violation, nearest
 
 from ..checks import (
     devplugin,
@@ -115,11 +115,11 @@ def _review_policy(found: list[Violation], kind: str, policy: Object, settings: 
     known = (*PLACING, *HOST_SECTIONS, *RENDERED_SECTIONS, "global", "labels", "annotations")
     for name in spec:
         if name not in known:
-            found.append(Violation(source, f"spec.{name}", "is not a known field", nearest(name, known)))
+            found.append(Violation(source, f"spec.{name}", UNKNOWN_FIELD, nearest(name, known)))
     for name in spec.get("secondaryNetwork") or {}:
         if name not in SECONDARY_SECTIONS:
             path = f"spec.secondaryNetwork.{name}"
-            found.append(Violation(source, path, "is not a known field", nearest(name, SECONDARY_SECTIONS)))
+            found.append(Violation(source, path, UNKNOWN_FIELD, nearest(name, SECONDARY_SECTIONS)))
     for name, plugin in PLUGIN_SECTIONS.items():
         if isinstance(spec.get(name), dict):
             _review_plugin(found, f"{kind}/{policy['name']}", source, (name, plugin, spec[name]))

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from typing import Mapping, TypedDict, cast
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import shown
+
 from .driver_families import BUILDS, DKMS, FIRST_DKMS_ONLY, FLAVOURS, INBOX, MLNX_OFED, PRECOMPILED
 from .driver_version import FIRST_DOCA_ONLY, parse_driver_version
 from .peer_memory import AUTO, DMA_BUF, LEGACY, NONE, PEERMEM
-from .place import Place, Readers, flag, matching, one_of, optional_text, record_of, shown, text_of
+from .place import Place, Readers, flag, matching, one_of, optional_text, record_of, text_of
 
 PRESENT, ABSENT = "present", "absent"
 STATES = (PRESENT, ABSENT)

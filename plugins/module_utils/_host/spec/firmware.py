@@ -15,7 +15,9 @@ import re
 from types import MappingProxyType
 from typing import Dict, Mapping, TypedDict, cast
 
-from .place import Place, Readers, flag, kind_of, mapping_in, matching, optional_text, record_in, shown, texts_in
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, shown
+
+from .place import Place, Readers, flag, mapping_in, matching, optional_text, record_in, texts_in
 
 # Upper case, except for names such as EXP_ROM_UEFI_x86_ENABLE (Mellanox/mstflint, mlxconfig_host.db).
 _NAME = re.compile(r"[A-Z](?:[A-Z0-9_]|x86){1,63}")
@@ -133,7 +135,7 @@ def _text(place: Place, value: object) -> str | None:
         return str(value)
     if isinstance(value, str) and _VALUE.fullmatch(value):
         return value
-    place.violation(f"is {kind_of(value)} ({shown(value)}), a number, true, false or one word is needed")
+    place.violation(mismatch(value, "a number, true, false or one word"))
     return None
 
 

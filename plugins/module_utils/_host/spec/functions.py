@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, Final, List, Mapping, Optional, Sequence, TypedDict, TypeVar, Union, cast
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, shown
+
 from . import syntax
 from .by_range import NETDEVICE, RANGE, VFIO, spans, values_of
 from .place import (
@@ -20,7 +22,6 @@ from .place import (
     Readers,
     V,
     flag,
-    kind_of,
     known_keys,
     list_of,
     mapping_in,
@@ -28,7 +29,6 @@ from .place import (
     optional_number,
     optional_text,
     record_in,
-    shown,
     switch_of,
     text_of,
     texts_in,
@@ -200,10 +200,7 @@ def vf_guids(place: Place, value: object, numbers: Numbers) -> VfGuids | None:
     elif isinstance(value, list):
         guids = _list(place, value)
     else:
-        place.violation(
-            f"is {kind_of(value)} ({shown(value)}): {DETERMINISTIC}, a list of GUIDs, or a mapping with first and last "
-            "is needed"
-        )
+        place.violation(mismatch(value, f"{DETERMINISTIC}, a list of GUIDs, or a mapping with first and last"))
         return None
     if guids is not None and numbers is not None and _size_of(guids) < len(numbers):
         place.violation(
@@ -258,8 +255,7 @@ def _mac(place: Place, value: object, numbers: Numbers) -> str | None:
     if value is None or value == DETERMINISTIC:
         return None if value is None else DETERMINISTIC
     if numbers is None or len(numbers) != 1:
-        what = f"{DETERMINISTIC} or a mapping of numbers of VFs to addresses is needed"
-        place.violation(f"is {kind_of(value)} ({shown(value)}), {what}")
+        place.violation(mismatch(value, f"{DETERMINISTIC} or a mapping of numbers of VFs to addresses"))
         return None
     return text_of(place, value, "a MAC address", syntax.unicast_address_problem, lower=True)
 

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, TypedDict, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    InvalidInput,
+    Notice,
+    Violation,
+    described,
+    mismatch,
+    one_line,
+    shown,
+)
 
 from . import syntax
 from .arguments import NETNS_MODES, kernel_arguments, name_of, netns_mode
@@ -20,7 +28,6 @@ from .place import (
     Place,
     Readers,
     flag,
-    kind_of,
     known_keys,
     list_of,
     mapping_in,
@@ -28,7 +35,6 @@ from .place import (
     optional_number,
     optional_text,
     record_of,
-    shown,
     text_of,
     texts_in,
     within,
@@ -174,14 +180,14 @@ def check_spec(document: object) -> HostSpec:
     found = Found()
     root = Place(found, "desired")
     if not isinstance(document, Mapping):
-        root.violation(f"is {kind_of(document)}, a mapping is needed", "give what the preflight role registered")
+        root.violation(mismatch(document, "a mapping"), "give what the preflight role registered")
         raise InvalidInput(found.violations)
     known_keys(root, document, (*_PARTS, "consents", "requests"))
     consents = document.get("consents")
     if consents is None:
         consents = {}
     if not isinstance(consents, Mapping):
-        root.at("consents").violation(f"is {kind_of(consents)}, a mapping of {', '.join(CONSENTS)} is needed")
+        root.at("consents").violation(mismatch(consents, f"a mapping of {', '.join(CONSENTS)}"))
         consents = {}
     known_keys(root.at("consents"), consents, CONSENTS)
     parts = {key: part.read(root.at(key), document.get(key)) for key, part in _PARTS.items()}
@@ -214,7 +220,7 @@ def _labels(place: Place, value: object) -> dict[str, str]:
     given = None if value is None else mapping_in(place, value, "label keys to values")
     for key, item in (given or {}).items():
         if not isinstance(key, str):
-            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a label key is text")
+            place.violation(f"has the key {shown(key)}, which is {described(key)}; a label key is text")
             continue
         problem = syntax.label_key_problem(key)
         if problem:
@@ -236,7 +242,7 @@ def _consent(place: Place, value: object) -> bool:
     if isinstance(value, bool):
         return bool(value)
     hint = "write true or false without quotes; on the command line as JSON: -e '{\"NAME\": true}'"
-    place.violation(f"is {kind_of(value)} ({shown(value)}): a consent must be a boolean, not text", hint)
+    place.violation(f"{mismatch(value, 'true or false')}: a consent is never text", hint)
     return False
 
 
@@ -283,7 +289,7 @@ def _records(place: Place, value: object, what: str, readers: Readers) -> list[d
         if isinstance(item, Mapping):
             records.append(record_of(here, item, "", readers))
         else:
-            here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
+            here.violation(mismatch(item, "a mapping"))
     return records
 
 
@@ -300,7 +306,7 @@ def _section(place: Place, value: object) -> dict[str, object] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping is needed")
+        place.violation(mismatch(value, "a mapping"))
         return None
     for key in ("repository", "image", "version"):
         if value.get(key) is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Mapping, Sequence, TypedDict, cast
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, shown
+
 from . import syntax
 from .firmware import FirmwareImage, Parameters, check_functions, firmware, firmware_image
 from .functions import (
@@ -28,7 +30,6 @@ from .place import (
     Found,
     Place,
     Readers,
-    kind_of,
     known_keys,
     list_of,
     near_name,
@@ -36,7 +37,6 @@ from .place import (
     optional_number,
     optional_text,
     record_in,
-    shown,
     text_of,
     within,
 )
@@ -176,9 +176,7 @@ def interfaces(place: Place, value: object) -> list[InterfaceSpec]:
     for index, item in enumerate(list_of(place, value, "interfaces")):
         here = place.at(index)
         if not isinstance(item, Mapping):
-            here.violation(
-                f"is {kind_of(item)} ({shown(item)}), a mapping with one of {', '.join(syntax.SELECTORS)} is needed"
-            )
+            here.violation(mismatch(item, f"a mapping with one of {', '.join(syntax.SELECTORS)}"))
             continue
         entries.append(_interface(here, item))
         places.append(here)
@@ -259,7 +257,7 @@ def _state(place: Place, value: object) -> str | None:
     if isinstance(value, str) and value in STATES:
         return str(value)
     hint = 'quote it: YAML reads on, off, yes and no as booleans; "up" or "down"' if isinstance(value, bool) else ""
-    place.violation(f"is {shown(value)}, {' or '.join(STATES)} is needed", hint)
+    place.violation(mismatch(value, " or ".join(STATES)), hint)
     return None
 
 
@@ -268,14 +266,14 @@ def _irq_affinity(place: Place, value: object) -> str | None:
     if value is None or value == LOCAL_NODE:
         return None if value is None else LOCAL_NODE
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        place.violation(f"is {shown(value)}, {LOCAL_NODE} or a list of CPUs (0-7,16) is needed")
+        place.violation(mismatch(value, f"{LOCAL_NODE} or a list of CPUs (0-7,16)"))
         return None
     text = str(value).replace(" ", "")
     ranges = [_CPU_RANGE.fullmatch(part) for part in text.split(",")]
     ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
     if len(ends) < len(ranges) or any(not first <= last < _MOST_CPUS for first, last in ends):
         hint = near_name(text, (LOCAL_NODE,))
-        place.violation(f"is {shown(value)}, {LOCAL_NODE} or a list of CPUs from 0 (0-7,16) is needed", hint)
+        place.violation(mismatch(value, f"{LOCAL_NODE} or a list of CPUs from 0 (0-7,16)"), hint)
         return None
     return text
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from typing import Mapping, TypedDict, cast
 
-from .place import Place, kind_of, mapping_of, near_name, record_of, shown, whole_number, within
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import described, mismatch, shown
+
+from .place import Place, mapping_of, near_name, record_of, whole_number, within
 
 UNLIMITED = "unlimited"
 # From include/linux/hugetlb.h and the page tables of x86-64, arm64 (4, 16 and 64 KiB granules) and ppc64.
@@ -61,7 +63,7 @@ def _memlock(place: Place, value: object) -> int | str | None:
     if isinstance(value, str):
         near = re.fullmatch(r"(?i)infinity|infinite|-1|none|unlimited", value.strip())
         hint = f"write {UNLIMITED}" if near else "write KiB as a number without a unit"
-        place.violation(f"is {shown(value)}, {UNLIMITED} or a number of KiB is needed", hint)
+        place.violation(mismatch(value, f"{UNLIMITED} or a number of KiB"), hint)
         return None
     number = whole_number(place, value, _MEMLOCK)
     if number is not None and number < _ENOUGH_MEMLOCK:
@@ -105,7 +107,7 @@ def _per_node(place: Place, value: Mapping[object, object]) -> dict[str, int]:
         # JSON has no numbers as keys, YAML has.
         node = str(key)
         if isinstance(key, bool) or not isinstance(key, (int, str)) or not re.fullmatch(r"0|[1-9][0-9]{0,3}", node):
-            place.violation(f"has the key {shown(key)}, which is {kind_of(key)} and no number of a NUMA node")
+            place.violation(f"has the key {shown(key)}, which is {described(key)} and no number of a NUMA node")
             continue
         number = whole_number(place.at(node), item, _PAGES)
         if number is None:

@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from typing import Callable, Collection, Iterable, Mapping, Pattern, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    UNKNOWN_FIELD,
     Notice,
     Violation,
+    any_of,
+    described,
     folded,
     hint_of_digits,
+    mismatch,
     nearest,
-    one_line,
+    shown,
 )
 
 Check = Callable[[str], str]
@@ -24,12 +28,9 @@ Keys = Mapping[str, Callable[[str], object]]
 """Mappings in the input by level, each with a check of its keys. A level is a place without its numbers:
 ``rdma_fabric_interfaces[].queues``."""
 
-_TYPE_NAMES = {bool: "a boolean", int: "a whole number", float: "a number", str: "text", type(None): "nothing"}
 PREFIX = "rdma_fabric_"
-_MAX_SHOWN = 60
 _MAX_PLACES = 3
 _NEAR = 0.6
-_MOST_WITH_OR = 2
 
 
 @dataclass
@@ -83,29 +84,15 @@ Reader = Callable[[Place, object], V]
 Readers = Mapping[str, Reader[object]]
 
 
-def shown(value: object) -> str:
-    """Return ``value`` for a message: as one line of limited length."""
-    text = one_line(repr(value))
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
-
-
-def kind_of(value: object) -> str:
-    """Return the name of a value's type for a message: ``a list``, ``text``."""
-    for known, name in _TYPE_NAMES.items():
-        if isinstance(value, known):
-            return name
-    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else type(value).__name__
-
-
 def known_keys(place: Place, mapping: Iterable[object], known: Iterable[str]) -> None:
     """Note every key that is not in ``known``, with the nearest known one."""
     names = list(known)
     for key in mapping:
         if not isinstance(key, str):
-            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
+            place.violation(f"has the key {shown(key)}, which is {described(key)}; a key is text")
         elif key not in names:
             belongs = "" if folded(key) in map(folded, names) else own_place(key, place.level, place.found)
-            place.at(key).violation("is not a known key", belongs or near_name(key, names))
+            place.at(key).violation(UNKNOWN_FIELD, belongs or near_name(key, names))
 
 
 def own_place(key: str, level: str, found: Found) -> str:
@@ -147,7 +134,7 @@ def _words(name: str) -> set[str]:
 def text_of(place: Place, value: object, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
     """Return text that passes ``check``; ``None`` after noting a violation."""
     if not isinstance(value, str):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), {what} is needed", _quoting_hint(value))
+        place.violation(mismatch(value, what), _quoting_hint(value))
         return None
     text = value.lower() if lower else str(value)
     problem = check(text) if check else ("" if text else "is empty")
@@ -161,7 +148,7 @@ def mapping_in(place: Place, value: object, what: str) -> Mapping[object, object
     """Return a mapping with keys of any type; ``None`` after noting a violation."""
     if isinstance(value, Mapping):
         return value
-    place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
+    place.violation(mismatch(value, f"a mapping of {what}"))
     return None
 
 
@@ -172,7 +159,7 @@ def mapping_of(place: Place, value: object, what: str) -> dict[str, object]:
         return {}
     for key in given:
         if not isinstance(key, str):
-            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
+            place.violation(f"has the key {shown(key)}, which is {described(key)}; a key is text")
     return {str(key): item for key, item in given.items() if isinstance(key, str)}
 
 
@@ -205,7 +192,7 @@ def list_of(place: Place, value: object, what: str) -> list[object]:
     if value is None:
         return []
     if not isinstance(value, list):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a list of {what} is needed")
+        place.violation(mismatch(value, f"a list of {what}"))
         return []
     return list(value)
 
@@ -214,15 +201,14 @@ def switch_of(place: Place, value: object) -> bool | None:
     """Return a boolean; ``None`` if not set, and after noting anything else."""
     if value is None or isinstance(value, bool):
         return value
-    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
+    place.violation(mismatch(value, "true or false"))
     return None
 
 
 def whole_number(place: Place, value: object, check: Callable[[int], str]) -> int | None:
     """Return a number that passes ``check``; ``None`` after noting a violation."""
     if isinstance(value, bool) or not isinstance(value, int):
-        what = f"is {kind_of(value)} ({shown(value)}), a whole number is needed"
-        place.violation(what, hint_of_digits(value, variable=True))
+        place.violation(mismatch(value, "a whole number"), hint_of_digits(value, variable=True))
         return None
     problem = check(value)
     if problem:
@@ -252,14 +238,13 @@ def optional_number(check: Bounds) -> Reader[int | None]:
 
 def one_of(choices: Collection[str], default: D) -> Reader[str | D]:
     """Return a reader of one of ``choices``; its result is ``default`` if not set, and after noting anything else."""
-    needed = f"one of {', '.join(choices)}" if len(choices) > _MOST_WITH_OR else " or ".join(choices)
 
     def read(place: Place, value: object) -> str | D:
         if isinstance(value, str) and value in choices:
             return value
         if value is not None:
             hint = near_name(value, choices) if isinstance(value, str) else ""
-            place.violation(f"is {shown(value)}, {needed} is needed", hint)
+            place.violation(mismatch(value, any_of(choices)), hint)
         return default
 
     return read

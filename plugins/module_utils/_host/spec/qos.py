@@ -8,19 +8,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Literal, Mapping, Sequence, TypedDict, TypeVar, Union, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    Notice,
+    Violation,
+    described,
+    mismatch,
+    shown,
+)
 
 from .place import (
     Found,
     Place,
     Reader,
     Readers,
-    kind_of,
     known_keys,
     list_of,
     mapping_in,
     one_of,
-    shown,
     switch_of,
     whole_number,
     within,
@@ -204,7 +208,7 @@ def _members(place: Place, value: object, what: str) -> dict[str, object] | None
     members: dict[str, object] = {}
     for key, item in given.items():
         if isinstance(key, bool) or not isinstance(key, (int, str)):
-            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; keys are numbers")
+            place.violation(f"has the key {shown(key)}, which is {described(key)}; keys are numbers")
         elif str(key) in members:
             place.at(str(key)).violation("is given twice, as a number and as text", "leave one out")
         else:
@@ -254,7 +258,7 @@ def _ecn_points(place: Place, value: object) -> dict[str, bool] | None:
     if isinstance(value, bool):
         return dict.fromkeys(POINTS, value)
     if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), true, false or a mapping of rp and np is needed")
+        place.violation(mismatch(value, "true, false or a mapping of rp and np"))
         return None
     known_keys(place, value, POINTS)
     given = {point: switch_of(place.at(point), value[point]) for point in POINTS if value.get(point) is not None}
@@ -276,7 +280,7 @@ def _share(place: Place, value: object) -> int | str | None:
     if value == STRICT:
         return STRICT
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
-        place.violation(f"is {shown(value)}, strict or a percentage from 0 to 100 is needed")
+        place.violation(mismatch(value, "strict or a percentage from 0 to 100"))
         return None
     return value
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import ipaddress
 from typing import Final, Iterator, Mapping, Sequence, TypedDict
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, shown
+
 from ..machine.probe import Address, Network, address_of, network_of
-from .place import Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, whole_number, within
+from .place import Place, known_keys, list_of, mapping_in, switch_of, whole_number, within
 
 ROUTES: Final = "routes"
 RULES: Final = "routing-policy"
@@ -220,7 +222,7 @@ def _to(place: Place, value: object, via: Address | None) -> Network | None:
 def _network(place: Place, value: object) -> Network | None:
     example = f"{_EXAMPLES[4]} or {_EXAMPLES[6]}"
     if not isinstance(value, str):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a network such as {example} is needed", "quote it")
+        place.violation(mismatch(value, f"a network such as {example}"), "quote it")
         return None
     # Newer Pythons accept an interface name after an address, the kernel does not.
     network = None if "%" in value else network_of(value)
@@ -242,7 +244,7 @@ def _gateway(place: Place, value: object) -> Address | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), the address of a gateway is needed", "quote it")
+        place.violation(mismatch(value, "the address of a gateway"), "quote it")
         return None
     address = None if "%" in value else address_of(value)
     if address is None:

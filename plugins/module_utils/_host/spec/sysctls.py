@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from .place import Place, kind_of, mapping_of, near_name, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, shown
+
+from .place import Place, mapping_of, near_name
 
 PROC_SYS = "/proc/sys"
 FILE = "/etc/sysctl.d/90-rdma-fabric.conf"
@@ -145,7 +147,7 @@ def _name_is_fine(place: Place, name: str) -> bool:
 def _value(place: Place, value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         hint = f"write {int(value)}" if isinstance(value, bool) else ""
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a whole number or text is needed", hint)
+        place.violation(mismatch(value, "a whole number or text"), hint)
         return None
     text = " ".join(str(value).split(" ")) if isinstance(value, str) else str(value)
     if len(text) > _LONGEST_VALUE or not _VALUE.fullmatch(text):

@@ -233,7 +233,7 @@ def test_a_driver_that_waits_for_its_node_is_told_with_the_next_step() -> None:
         ({}, {"driver_nodes": [UBUNTU, UBUNTU]}, "", "is given twice"),
         ({}, {"driver_nodes": [{**UBUNTU, "kernel": "6.8 generic"}]}, "", "is not a valid label name"),
         ({}, {"driver_nodes": [{"os": "ubuntu"}]}, "[0]", "lacks `os_version`"),
-        ({}, {"driver_source": "containers"}, "", "is none of"),
+        ({}, {"driver_source": "containers"}, "", "not packages or container"),
     ],
 )
 def test_what_can_not_run_is_refused_before_anything_changes(

@@ -324,9 +324,9 @@ def test_a_text_without_a_version_tells_nothing(text: str) -> None:
         ({"file": "/root/../etc/x"}, "is not an absolute path"),
         ({"file": "/root/a b"}, "is not an absolute path"),
         ({"version": "28.43"}, "not a version of three numbers"),
-        ({"version": 28.43}, "the version of a firmware is needed"),
+        ({"version": 28.43}, "not the version of a firmware"),
         ({"version": NEW, "psid": "x y"}, "is not a PSID"),
-        ({"version": NEW, "downgrade": "yes"}, "true or false is needed"),
+        ({"version": NEW, "downgrade": "yes"}, "not true or false"),
         ({"version": NEW, "path": "/x"}, "path"),
     ],
 )

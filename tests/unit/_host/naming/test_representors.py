@@ -333,7 +333,7 @@ class TestInput:
             ("rail 0_", ""),
             ("", ""),
             ('r"_', ""),
-            (7, "a whole number"),
+            (7, "the number 7"),
             (["rail0_"], "a list"),
         ],
     )

@@ -308,7 +308,7 @@ class TestBadDays:
         ("value", "part"),
         [
             ("direct", "a mapping of acs"),
-            ({"acs": True}, "direct is needed"),
+            ({"acs": True}, "not direct"),
             ({"acs": "off"}, "known: direct"),
             ({"acs": "Direct"}, "did you mean direct?"),
             ({"asc": "direct"}, "did you mean acs?"),

@@ -31,6 +31,6 @@ def test_a_time_that_helps_nobody_is_refused(value: int, problem: str) -> None:
 
 @pytest.mark.parametrize("value", ["120", 12.5, True, [], {}])
 def test_what_is_no_whole_number_is_refused(value: Any) -> None:
-    assert "a whole number is needed" in parsed(value)[1][0]
+    assert "not a whole number" in parsed(value)[1][0]
     with pytest.raises(InvalidInput):
         check_spec({"revert_seconds": value})

@@ -247,9 +247,9 @@ def test_a_page_of_many_nodes_stays_small() -> None:
         (lambda d: d.pop("pairs"), "pairs: is missing"),
         (lambda d: d.update(format="rdma.fabric/verify/v9"), "format: is 'rdma.fabric/verify/v9'"),
         (lambda d: d["pairs"][0].update(verdict="great"), "holds the verdict 'great'"),
-        (lambda d: d["pairs"][0].update(tests=None), "pairs[0].tests: is null"),
-        (lambda d: d["counts"].update(fail="1"), "counts.fail: is text"),
-        (lambda d: d["networks"][0]["pods"].append(3), "networks[0].pods[2]: is a whole number"),
+        (lambda d: d["pairs"][0].update(tests=None), "pairs[0].tests: is nothing"),
+        (lambda d: d["counts"].update(fail="1"), "counts.fail: is the text"),
+        (lambda d: d["networks"][0]["pods"].append(3), "networks[0].pods[2]: is the number"),
         (lambda d: d["failures"].append({}), "failures[0].pair: is missing"),
     ],
 )
