@@ -64,7 +64,8 @@ def repack(archive: bytes) -> bytes:
     """Return a zip archive with the same members, not compressed, those of this collection without documentation."""
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(archive)) as before, zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as after:
-        for member in before.infolist():
+        # By their names, as neighbours are alike.
+        for member in sorted(before.infolist(), key=lambda each: each.filename):
             data = before.read(member)
             if member.filename.startswith(_COLLECTION):
                 data = _without_documentation(data.decode("utf-8")).encode("utf-8")

@@ -19,12 +19,19 @@ SENT = sorted([*(PLUGINS / "module_utils").rglob("*.py"), *(PLUGINS / "modules")
 
 
 def code(source: str) -> CodeType:
-    """Return what a source does; without docstrings, as with ``python -OO``, and types that functions return."""
+    """Return what a source does; without docstrings, as with ``python -OO``, and types that nothing reads."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.returns = None
+        elif isinstance(node, ast.ClassDef) and ast.get_docstring(node) and is_for_checkers(node):
+            node.body = node.body[:1]
     return compile(tree, "source", "exec", dont_inherit=True, optimize=2)
+
+
+def is_for_checkers(node: ast.ClassDef) -> bool:
+    is_total = any(getattr(each.value, "value", None) is True for each in node.keywords)
+    return not is_total and any(getattr(each, "id", "") == "TypedDict" for each in node.bases)
 
 
 def parts(unit: CodeType) -> list[object]:
@@ -70,3 +77,12 @@ def test_comments_docstrings_and_most_of_the_indentation_go_and_the_lines_stay()
 def test_types_that_functions_return_go() -> None:
     source = "# licence\ndef f(a: int) -> Callable[[int], str]:  # why\n    return ') -> {b}:'\ndef g(\n) -> None:\n"
     assert bare_source(source) == "\ndef f(a: int):\n return ') -> {b}:'\ndef g(\n):\n"
+
+
+def test_fields_of_types_go_and_those_that_the_program_reads_stay() -> None:
+    fields = '    """Text."""\n\n    a: int\n    b: dict[str, int]\n\n\nC = 1\n'
+    bare = ' ""\n\n{}\n{}\n\n\nC = 1\n'
+    for head in ("class D(TypedDict):\n", "class D(TypedDict, total=False):\n"):
+        assert bare_source(f"# licence\n{head}{fields}") == f"\n{head}{bare.format('', '')}"
+    for head in ("class D(TypedDict, total=True):\n", "class D(NamedTuple):\n"):
+        assert bare_source(f"# licence\n{head}{fields}") == f"\n{head}{bare.format(' a: int', ' b: dict[str, int]')}"

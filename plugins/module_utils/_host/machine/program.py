@@ -32,6 +32,9 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
+# What a TypedDict has is for type checkers alone, but for one with total=True; its docstring keeps it a class.
+_TYPED = re.compile(r"^class \w+\(TypedDict(?:, total=False)?\):\n \"\"\n(?:(?: .*)?\n)+", re.MULTILINE)
+_FIELD = re.compile(r"^ \w+: .+", re.MULTILINE)
 PREFIX = "host-"
 SUFFIX = ".pyz"
 _COLLECTION = "ansible_collections.rdma.fabric."
@@ -54,12 +57,14 @@ sys.exit(main(sys.argv[1:]))
 
 
 def bare_source(source: str) -> str:
-    """Return the source as it is on hosts: without comments, docstrings and types of results, with single blanks.
+    """Return the source as it is on hosts: without comments, docstrings, most types, and with single blanks.
 
     Line numbers stay the same, so that a traceback from a host refers to the original source. A source starts with its
     licence, which is a comment: one that does not is already bare, as all are on a host, and stays unchanged.
     """
-    return _TOKENS.sub(_without, source) if source.startswith("#") else source
+    if not source.startswith("#"):
+        return source
+    return _TYPED.sub(lambda found: _FIELD.sub("", found[0]), _TOKENS.sub(_without, source))
 
 
 def _without(token: re.Match[str]) -> str:

@@ -103,7 +103,7 @@ class HostRequest(TypedDict):
     link_layer: str | None
 
 
-class RunSpec(TypedDict):
+class RunSpec(TypedDict, total=True):
     """The part of a spec that is about the run and not about the host's state."""
 
     consents: dict[str, bool]
