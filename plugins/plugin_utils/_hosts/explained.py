@@ -32,63 +32,58 @@ _OTHER_PYTHON = (
     "install Python 3.8 or newer of the distribution, or one on a local file system outside of homes, and set "
     "ansible_python_interpreter of the host to it"
 )
-# What to do about a refusal or notice, by its text, with what is now and what is wanted; a mapping is by the
-# distribution's ID. Socket Direct: torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, mlx5_sd_get_adev.
-_REMEDIES: tuple[tuple[Pattern[str], str | Mapping[str, str]], ...] = (
-    (re.compile(r"could not run: .* is mounted ro$"), "mount it writable, or leave out here what its image sets"),
-    (re.compile(r"could not run: .* (?:is mounted noexec|is on the network|starts? nothing there)$"), _OTHER_PYTHON),
-    (
-        re.compile(r"it as \S+: renamed, it has no address and no route after the next boot$"),
-        "configure {to} there as well, run again, and remove {now} there once the host has started with the new name",
+# What to do about a refusal or notice, by a part of its text that stands in the sources of the host, with what is now
+# and what is wanted; a mapping is by the distribution's ID. Socket Direct: torvalds/linux,
+# drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, mlx5_sd_get_adev.
+_REMEDIES: Mapping[str, str | Mapping[str, str]] = {
+    "which is mounted ro": "mount it writable, or leave out here what its image sets",
+    "which is mounted noexec": _OTHER_PYTHON,
+    "which is on the network": _OTHER_PYTHON,
+    "SELinux lets systemd start nothing there": _OTHER_PYTHON,
+    "renamed, it has no address and no route after the next boot": (
+        "configure {to} there as well, run again, and remove {now} there once the host has started with the new name"
     ),
-    (
-        re.compile(r"^the BIOS left no memory for its VFs "),
+    "has a program name it at each boot, after ours": (
+        "see whether it gives another name (udevadm test /sys/class/net/NAME), and then keep it from this port"
+    ),
+    "the BIOS left no memory for its VFs": (
         "switch SR-IOV and Above 4G Decoding on in the BIOS, or add rdma_fabric_kernel_arguments: [pci=realloc], and "
-        "reboot; until then the kernel refuses each number",
+        "reboot; until then the kernel refuses each number"
     ),
-    (
-        re.compile(r"if no VF is bound while it is made, .* and the boot unit binds them before it$"),
+    "if no VF is bound while it is made, at each boot as well, and the boot unit binds them before it": (
         "leave vfs and eswitch_mode out here and have netplan do both for these ports (virtual-function-count, "
-        "embedded-switch-mode: switchdev, delay-virtual-functions-rebind: true), or take them out of the bond",
+        "embedded-switch-mode: switchdev, delay-virtual-functions-rebind: true), or take them out of the bond"
     ),
-    (
-        re.compile(r"^its driver is loaded, and no interface is here$"),
+    "its driver is loaded, and no interface is here": (
         "look for it in another network namespace, load ib_ipoib, or, of a Socket Direct card, select the first half, "
-        "which has the interface",
+        "which has the interface"
     ),
-    (
-        re.compile(r"^it has neither an interface nor an RDMA device, and nothing tells which flash is behind it$"),
-        "of a Socket Direct card ask for the image in the entry of the half that has them, else load its driver",
+    "it has neither an interface nor an RDMA device, and nothing tells which flash is behind it": (
+        "of a Socket Direct card ask for the image in the entry of the half that has them, else load its driver"
     ),
-    (
-        re.compile(r"^the fabric manager manages this host's NVSwitches through it "),
-        "remove the entry: it is not a NIC of the fabric, and without it GPUs have no NVLink",
+    "the fabric manager manages this host's NVSwitches through it": (
+        "remove the entry: it is not a NIC of the fabric, and without it GPUs have no NVLink"
     ),
-    (
-        re.compile(r"a network manager has taken these VFs, and keeps them until the next boot$"),
+    "a network manager has taken these VFs, and keeps them until the next boot": (
         "take them from it (nmcli device set NAME managed no), or give those that the host itself uses entries in "
-        "rdma_fabric_interfaces",
+        "rdma_fabric_interfaces"
     ),
-    (
-        re.compile(r"^the driver answers no DCB request \("),
+    "the driver answers no DCB request": (
         "look for another owner of the port in its firmware (DPU mode, multi-host), and at the kernel's "
-        "CONFIG_MLX5_CORE_EN_DCB",
+        "CONFIG_MLX5_CORE_EN_DCB"
     ),
-    (
-        re.compile(r"^Spectrum-X: .* and each start of the card loses them$"),
+    "no run sets these registers, and each start of the card loses them": (
         "a NicConfigurationTemplate with spectrumXOptimized for NVIDIA's NIC configuration operator, which also runs "
-        "the congestion control (doca_spcx_cc), or a unit of your own with mlxreg and doca_spcx_cc",
+        "the congestion control (doca_spcx_cc), or a unit of your own with mlxreg and doca_spcx_cc"
     ),
-    (
-        re.compile(r"^no supported boot loader was found$"),
-        {
-            "flatcar": "add it to linux_append in /oem/grub.cfg, reboot, and run again",
-            "nixos": "add it to boot.kernelParams, rebuild, reboot, and run again",
-        },
-    ),
-)
-# By the files that it writes again: who does, and its own switch, as an edit is gone with the next boot. cloud-init:
-# cloudinit/net/*.py; netplan(5); systemd-network-generator.service(8); nm-initrd-generator(8).
+    "no supported boot loader was found": {
+        "flatcar": "add it to linux_append in /oem/grub.cfg, reboot, and run again",
+        "nixos": "add it to boot.kernelParams, rebuild, reboot, and run again",
+    },
+}
+# By the files that it writes again: who does, and its own switch, as an edit is gone with the next boot or update.
+# cloud-init: cloudinit/net/*.py; netplan(5); systemd-network-generator.service(8); nm-initrd-generator(8);
+# Mellanox/mlnx-tools, udev/rules.d; k8snetworkplumbingwg/sriov-network-operator, pkg/host/internal/udev.
 _WRITERS: tuple[tuple[Pattern[str], str], ...] = (
     (
         re.compile(
@@ -112,6 +107,16 @@ _WRITERS: tuple[tuple[Pattern[str], str], ...] = (
             r"/run/systemd/network/(?:7[01]|91)-[^\s,]+|/run/NetworkManager/system-connections/(?!netplan-)[^\s,]+"
         ),
         "{file} is made anew at each boot from kernel arguments (ip=, ifname=): change those",
+    ),
+    (
+        re.compile(r"/etc/udev/rules\.d/(?:10-pf-name|20-switchdev)-[^\s,]+"),
+        "the SR-IOV operator writes {file} by its policies: ask for that name here, or take the port out of them",
+    ),
+    (
+        re.compile(
+            r"(?:/usr)?/lib/udev/rules\.d/[^\s,]+|/etc/udev/rules\.d/8[2-6]-(?:net-setup-link|mlnx|BF4|ASTRA)[^\s,]*"
+        ),
+        "a package writes {file} again: mask it by a link of its name to /dev/null in /etc/udev/rules.d",
     ),
 )
 # The step about an entry whose selector no interface has, and the notice about a policy that selects by name.
@@ -192,7 +197,7 @@ def _writers_of(text: str) -> str:
 def remedy_of(refusal: str, facts: Mapping[str, Any], step: Mapping[str, Any] = MappingProxyType({})) -> str:
     """Return what to do about a refusal of a host, empty where the refusal says it or nothing is known."""
     system = facts.get("system", {}).get("os", {}).get("id", "")
-    remedies = (remedy for pattern, remedy in _REMEDIES if pattern.search(refusal))
+    remedies = (remedy for part, remedy in _REMEDIES.items() if part in refusal)
     text = next((each if isinstance(each, str) else each.get(system, "") for each in remedies), "")
     return f"; next: {text.format(now=step.get('from'), to=step.get('to'))}" if text else ""
 

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import explained
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import _REMEDIES, explained
 
 PCI, VF = "0000:18:00.0", "0000:18:00.2"
 _PYTHON = "ansible_python_interpreter"
@@ -148,6 +150,14 @@ class TestNames:
         assert told == f"{notice}; ens1np0: it is an alternative name of enp24s0np0: write enp24s0np0"
 
 
+def test_each_remedy_is_for_words_of_the_host() -> None:
+    sources = (Path(__file__).parents[3] / "plugins/module_utils/_host").rglob("*.py")
+    trees = [ast.parse(path.read_text("utf-8")) for path in sources]
+    said = [node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    words = [each for each in said if isinstance(each, str)]
+    assert [part for part in _REMEDIES if not any(part in each for each in words)] == []
+
+
 class TestRemedies:
     def refused(self, detail: str, system: str = "rhel") -> dict[str, Any]:
         found = answer(step("boot:x", status="refused", detail=detail), system={"os": {"id": system}})
@@ -178,6 +188,9 @@ class TestRemedies:
             ("/run/NetworkManager/system-connections/netplan-eth0.nmconnection", "netplan generate"),
             ("/etc/netplan/90-NM-f2a1.yaml", "nmcli connection modify"),
             ("/run/NetworkManager/system-connections/default_connection.nmconnection", "kernel arguments"),
+            ("/etc/udev/rules.d/10-pf-name-0000:d8:00.0.rules", "SR-IOV operator"),
+            ("/usr/lib/udev/rules.d/60-site.rules", "/dev/null"),
+            ("/etc/udev/rules.d/82-net-setup-link.rules", "/dev/null"),
         ],
     )
     def test_who_writes_a_file_again_is_named_with_its_own_switch(self, file: str, switch: str) -> None:

@@ -33,6 +33,7 @@ _OF_USERS = ("/home/", "/root/")
 _NEW_ENOUGH = re.compile(r"/python3\.(?:[89]|[1-9]\d)\Z")
 # Mounted after the boot unit has run.
 _LATE = ("nfs", "nfs4", "cifs", "ceph", "lustre", "gpfs", "beegfs", "9p")
+_MOUNTED = {"": "which is on the network", "ro": "which is mounted ro", "noexec": "which is mounted noexec"}
 _MOST_LINES = 8
 _GUARD_STATES = (
     ("armed", host_files.GUARD_FILE),
@@ -91,7 +92,8 @@ def _unfit(probe: Probe, python: str, mounts: Sequence[Mount]) -> str:
         for mount in [each for each in mounts if path.startswith(f"{each.point.rstrip('/')}/")][-1:]:
             late = flag == "noexec" and mount.point != "/" and (mount.kind in _LATE or mount.kind.startswith("fuse"))
             if late or flag in mount.options:
-                return f"{path} is on {mount.point}, which is {'on the network' if late else f'mounted {flag}'}"
+                why = _MOUNTED[flag if flag in mount.options else ""]
+                return f"{path} is on {mount.point}, {why}"
     if python.startswith(_OF_USERS) and probe.text("/sys/fs/selinux/enforce") == "1":
         return f"{python} is a user's, and SELinux lets systemd start nothing there"
     return ""

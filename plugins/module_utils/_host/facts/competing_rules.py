@@ -7,7 +7,8 @@ udev(7): rules are applied in the order of their file names, and the last NAME w
 name of a ``.link`` file only if no rule has set one. systemd.link(5): only the first matching file is used, with its
 drop-ins (``NAME.link.d/*.conf``). Of files with the same name, the one in the first directory is used.
 
-Only definite matches are reported: a rule with a match that can't be evaluated here may never apply.
+Only definite matches are reported: a rule with a match that can't be evaluated here may never apply. What a program
+prints is known to udev alone, so a rule whose name depends on it is reported as such.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ _ROOTS = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 _OURS = "rdma-fabric-"
 # The kernel's first name is known except for its number: patterns can be matched, full names can't.
 _FIRST_NAMES = {"ether": "eth9999", "infiniband": "ib9999"}
-# Values with these characters are substituted by udev.
-_PLAIN_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"$%]+"')
+_GIVES_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"]')
 _TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"([^"\\]*)"\s*,?')
-# With a single equals sign, these are matches too (udev(7)).
-_MATCHING_KEYS = ("PROGRAM", "IMPORT")
+# udev(7): these run programs, with any operator. Its values with one of the characters are substituted.
+_PROGRAMS = ("PROGRAM", "IMPORT")
+_SUBSTITUTED = re.compile("[$%]")
+PROGRAM = "program"
 _MOST_FILES = 512
 # The ``.link`` file of an interface that we name. udev then uses no other.
 OUR_LINK = "/etc/systemd/network/05-rdma-fabric-{}.link"
@@ -54,6 +56,7 @@ class Device(NamedTuple):
     pci: str
     driver: str
     syspath: str
+    properties: dict[str, str]
 
 
 class Token(NamedTuple):
@@ -70,16 +73,16 @@ def read_others(
 ) -> tuple[dict[str, list[OtherName]], dict[str, ReplacedLink]]:
     """Return the rules and ``.link`` files that name ports of PCI functions at boot, by current interface name.
 
-    They are in the order of file names. Each has ``file``, ``kind`` (rule or link), ``name`` (None if a policy makes
-    it) and ``final`` (later rules can't change it). Our own files are left out. The second mapping has the ``.link``
-    file that one of ours replaces: ``file``, ``lines`` (its settings other than names) and ``unjudged`` (files that may
-    match or not).
+    They are in the order of file names. Each has ``file``, ``kind`` (rule, program or link), ``name`` (None if a policy
+    or a program makes it) and ``final`` (later rules can't change it). Our own files are left out. The second mapping
+    has the ``.link`` file that one of ours replaces: ``file``, ``lines`` (its settings other than names) and
+    ``unjudged`` (files that may match or not).
     """
     devices = _ports(probe, netdevs, nics)
     rules = [
         (path, tuple(_lines(text)))
         for path, text in _files(probe, "udev/rules.d", ".rules")
-        if _PLAIN_NAME.search(text)
+        if _GIVES_NAME.search(text)
     ]
     texts = _links(probe)
     links = [(path, ini.settings(text)) for path, text in texts]
@@ -139,13 +142,16 @@ def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None, master_kind: str 
     if not mac and not (netdev["master"] and master_kind not in _KEEP_ADDRESSES):
         mac = netdev["mac"]
     target = (probe.target(f"{NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
+    driver = (nic["driver"] if nic is not None else None) or ""
+    ids = {"ID_VENDOR_ID": f"0x{nic['vendor']}", "ID_MODEL_ID": f"0x{nic['device']}"} if nic is not None else {}
     return Device(
         name=netdev["name"],
         mac=mac.lower() if mac else None,
         link_type=netdev["link_type"],
         pci=netdev["pci"] or "",
-        driver=(nic["driver"] if nic is not None else None) or "",
+        driver=driver,
         syspath=posixpath.dirname(target),
+        properties={"ID_NET_DRIVER": driver, **ids},
     )
 
 
@@ -219,7 +225,7 @@ def _lines(text: str) -> Iterator[list[Token] | None]:
                 break
             key, attribute, operator, folded, value = match.groups()
             # Case-insensitive matches can't be evaluated here.
-            tokens.append(Token("IMPORT" if folded else key, attribute or "", operator, value))
+            tokens.append(Token("" if folded else key, attribute or "", operator, value))
             position = match.end()
         yield tokens if position == len(line) else None
 
@@ -235,7 +241,8 @@ def _names_by_rules(
         if label:
             label = "" if "LABEL" in assignments and assignments["LABEL"].value == label else label
             continue
-        results = [_token_matches(probe, device, token) for token in tokens if _is_match(token)]
+        matches = [each for each in tokens if each.operator in ("==", "!=") and each.key not in _PROGRAMS]
+        results = [_token_matches(probe, device, token) for token in matches]
         if False in results:
             continue
         if "GOTO" in assignments:
@@ -243,18 +250,15 @@ def _names_by_rules(
             label = assignments["GOTO"].value
         elif "NAME" in assignments and None not in results:
             name, final = assignments["NAME"].value, assignments["NAME"].operator == ":="
-            if name and "$" not in name and "%" not in name:
-                yield {"file": printable(path), "kind": "rule", "name": printable(name, 64), "final": final}
-
-
-def _is_match(token: Token) -> bool:
-    return token.operator in ("==", "!=") or token.key in _MATCHING_KEYS
+            made = _SUBSTITUTED.search(name) is not None
+            kind = PROGRAM if made or any(each.key in _PROGRAMS for each in tokens) else "rule"
+            if name:
+                known = None if made else printable(name, 64)
+                yield {"file": printable(path), "kind": kind, "name": known, "final": final}
 
 
 def _token_matches(probe: Probe, device: Device, token: Token) -> bool | None:
     """Return whether a match holds for the interface when it appears; None if unknown."""
-    if token.operator not in ("==", "!="):
-        return None
     known: dict[str, str | None] = {"SUBSYSTEM": "net", "ACTION": "add"}
     # Another parent, or the name at that time, may match too.
     likely = {
@@ -266,11 +270,13 @@ def _token_matches(probe: Probe, device: Device, token: Token) -> bool | None:
     }
     if token.key == "ATTR" and token.attribute == "address":
         known["ATTR"] = device.mac
-    elif token.key == "ATTR" and re.fullmatch(r"type|dev_id|dev_port|phys_port_name", token.attribute):
+    elif token.key == "ATTR" and re.fullmatch(r"type|dev_id|dev_port|phys_port_name|phys_switch_id", token.attribute):
         states = ("EOPNOTSUPP", "EINVAL")
         known["ATTR"] = probe.text(f"{NET}/{device.name}/{token.attribute}", states, 64)
         if not known["ATTR"]:
             return False
+    elif token.key == "ENV" and token.attribute in device.properties:
+        known["ENV"] = device.properties[token.attribute]
     elif token.key == "ENV" and token.attribute == "ID_PATH":
         likely["ENV"] = f"pci-{device.pci}"
     text = known.get(token.key)

@@ -100,9 +100,7 @@ class TestRules:
             BY_MAC.replace("net", "tty"),
             BY_MAC.replace('"add"', '"remove"'),
             BY_MAC.replace("==", "!="),
-            BY_MAC.replace("NAME=", 'PROGRAM="/bin/false", NAME='),
             BY_MAC.replace("NAME=", 'ENV{SITE}=="1", NAME='),
-            BY_MAC.replace("fabric7", "$env{ID_NET_NAME_PATH}"),
             BY_MAC.replace("NAME=", "ENV{MY_NAME}="),
             BY_MAC.replace("NAME=", "SYMLINK+="),
             BY_MAC.replace('"fabric7"', "fabric7"),
@@ -119,6 +117,44 @@ class TestRules:
     def test_what_does_not_or_may_not_fit_is_in_nobodys_way(self, rule: str) -> None:
         outcome = applied(host(**{PERSISTENT: f"{rule}\n"}), WISH)
         assert (refusals(outcome), outcome.get("failed")) == ([], None)
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            BY_MAC.replace("NAME=", 'PROGRAM="/bin/false", NAME='),
+            BY_MAC.replace("fabric7", "$env{ID_NET_NAME_PATH}"),
+            BY_MAC.replace("NAME=", 'PROGRAM=="/usr/bin/site-name %k", NAME=').replace("fabric7", "%c"),
+            # kernel-boot/82-net-setup-link.rules of Mellanox/mlnx-tools, of which its issue 5 tells.
+            'SUBSYSTEM=="net", ACTION=="add", ATTR{phys_port_name}!="", \\\n'
+            '\tIMPORT{program}="/lib/udev/vf-net-link-name.sh $attr{phys_port_name}" \\\n\tNAME="$env{NAME}"',
+        ],
+    )
+    def test_a_name_that_a_program_gives_is_told(self, rule: str) -> None:
+        kernel = host(**{PERSISTENT: f"{rule}\n"})
+        attribute = f"{kernel.realpath('/sys/class/net/enp1s0f0')}/phys_port_name"
+        kernel.tree.errors.pop(attribute)
+        kernel.tree.add_file(attribute, "p0\n")
+        outcome = applied(kernel, WISH)
+        (notice,) = outcome["plan"]["notices"]
+        assert notice == f"{PORT} (rail0): {PERSISTENT} has a program name it at each boot, after ours"
+        assert kernel.exists("/sys/class/net/rail0")
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            # 80-net-setup-link.rules of systemd, 60-net.rules of initscripts, 71-biosdevname.rules.
+            'NAME=="", ENV{ID_NET_NAME}!="", NAME="$env{ID_NET_NAME}"',
+            f'ATTR{{address}}=="{MAC}", PROGRAM="/lib/udev/rename_device", RESULT=="?*", NAME="$result"',
+            'NAME=="?*", GOTO="end"\nPROGRAM="/sbin/biosdevname -i %k", NAME="%c"\nLABEL="end"',
+            # udev/rules.d/82-net-setup-link.rules of mlnx-tools, which names no ConnectX any more.
+            'SUBSYSTEM=="net", ENV{ID_MODEL_ID}!="0x10*", IMPORT{program}="/lib/udev/x" NAME="$env{NAME}"',
+            # entrypoint.sh of Mellanox/doca-driver-build: what systemd names by, not a name.
+            'DRIVERS=="igb", PROGRAM="/bin/sh -c x", ENV{ID_NET_NAME_PATH}="$result"',
+            f'ATTR{{address}}==i"{MAC}", NAME="$env{{SITE}}"',
+        ],
+    )
+    def test_what_may_not_apply_is_not(self, rule: str) -> None:
+        assert applied(host(**{PERSISTENT: f"{rule}\n"}), WISH)["plan"]["notices"] == []
 
     def test_beside_our_rule_only_later_ones_count(self) -> None:
         """In switchdev mode ours is a rule itself."""

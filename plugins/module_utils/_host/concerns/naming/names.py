@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from ...engine.context import Context
-from ...facts.competing_rules import overruling
+from ...facts.competing_rules import PROGRAM, overruling
 from ...facts.host_state import Interface
 from ...facts.kernel import renames_live
 from ...facts.managers.owner import NETPLAN, Owner, owner_of
 from ...facts.names import without_new_name
-from ...facts.shapes import Netdev, ReplacedLink
+from ...facts.shapes import Netdev, OtherName, ReplacedLink
 from .files import Files, name_file, name_path, replaced_by
 from .order import Rename, Turn, in_turn, refusals_of
 from .representors import Representors
@@ -103,7 +103,8 @@ class Name:
 class Names:
     """All names of the spec, grouped by what happens to them.
 
-    ``overruled``: why a boot would give another name, by current name. ``turns``: renames now, in order. ``staged``:
+    ``overruled``: why a boot would give another name, by current name. ``programs``: the file of the rule whose program
+    may do so. ``turns``: renames now, in order. ``staged``:
     uplinks, which get their name at boot. ``kept``: names that are right now but missing in our files. ``refusals``:
     why a rename can't be done, by current name.
     """
@@ -113,7 +114,11 @@ class Names:
         self._leaving = context.once(Representors).leaving
         names = _wanted_names(context)
         self.by_current: dict[str, Name] = {name.current: name for name in names}
-        self.overruled = {name.current: why for name in names for why in [_overruled(context, name)] if why}
+        others = {name.current: _overruling(context, name) for name in names}
+        self.programs = {key: each["file"] for key, each in others.items() if each and each["kind"] == PROGRAM}
+        self.overruled = {
+            name.current: why for name in names for why in [_overruled(name, others[name.current])] if why
+        }
         self.refusals = self._refused()
         going = [name for name in names if name.differs and name.current not in self.refusals]
         self.staged = [name for name in going if not name.live]
@@ -150,11 +155,17 @@ class Names:
         return ""
 
 
-def _overruled(context: Context, name: Name) -> str:
-    """Return why the next boot would give another name despite our file; empty if it would not."""
+def _overruling(context: Context, name: Name) -> OtherName | None:
+    if name.interface.nic is None:
+        return None
+    others = context.actual.facts["naming"]["others"].get(name.current, [])
+    return overruling(others, name_path(name.interface), name.wanted)
+
+
+def _overruled(name: Name, other: OtherName | None) -> str:
+    """Return why the next boot would give another name despite our file; empty if it would not, or may not."""
     if name.interface.nic is None:
         return ""
-    others = context.actual.facts["naming"]["others"].get(name.current, [])
     path = name_path(name.interface)
     unjudged = name.replaced["unjudged"] if name.replaced is not None and path.endswith(".link") else []
     if unjudged:
@@ -163,8 +174,7 @@ def _overruled(context: Context, name: Name) -> str:
             "which it can't be told from here whether it is about this one; next: let it match by Path= or "
             "PermanentMACAddress=, and run again"
         )
-    other = overruling(others, path, name.wanted)
-    if other is None:
+    if other is None or other["kind"] == PROGRAM:
         return ""
     file, theirs = other["file"], f"names it {other['name']}" if other["name"] else "has it named by a policy"
     if other["kind"] == "link":

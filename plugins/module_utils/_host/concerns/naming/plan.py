@@ -177,6 +177,10 @@ def _notices(context: Context, names: Names) -> list[str]:
         for name in names.staged
         if not name.boot_differs
     ]
+    programs = [(names.by_current[current].interface, file) for current, file in names.programs.items()]
+    found += [
+        f"{context.target_of(each)}: {file} has a program name it at each boot, after ours" for each, file in programs
+    ]
     return found
 
 
