@@ -204,8 +204,9 @@ facts:
       description:
         - What operators of the cluster manage here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
           C(mtu) and C(functions) by PCI address, and C(units), those of its units that are enabled, if there are any.
-          C(nic_operator) has C(named), the PCI addresses of interfaces.
-        - C(daemon) of both is the pod of its daemon, V(none) if there is no such pod, and empty if pods are unknown. An
+          C(nic_operator) has C(named), the PCI addresses of interfaces, C(machine_config) has C(files), those of
+          OpenShift's machine config.
+        - C(daemon) of each is the pod of its daemon, V(none) if there is no such pod, and empty if pods are unknown. An
           operator without traces is omitted.
       type: dict
     vf_users:

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import NO_SUCH
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import MACHINES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO, per_vf
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
@@ -119,6 +120,10 @@ _WRITERS: tuple[tuple[Pattern[str], str], ...] = (
         "a package writes {file} again: mask it by a link of its name to /dev/null in /etc/udev/rules.d",
     ),
 )
+_OF_MACHINES = (
+    "the machine config daemon keeps {file} as its MachineConfig has it, and marks a node that differs as degraded: "
+    "change it there"
+)
 # The step about an entry whose selector no interface has, and the notice about a policy that selects by name.
 _SELECTOR = re.compile(r"naming:(pci|mac|current_name)=(.*)\Z")
 _SELECTED_BY = re.compile(r"none of its ports \((?:.*; )?by name: ([^;)]+)")
@@ -147,7 +152,7 @@ def _with_remedies(result: dict[str, Any], facts: Mapping[str, Any]) -> dict[str
     plan = result["plan"]
     steps = [_with_remedy(step, facts) if step["status"] == REFUSED else step for step in plan["steps"]]
     notices = [f"{text}{_of_policy(text, facts)}{remedy_of(text, facts)}" for text in plan["notices"]]
-    notices = [f"{text}{_writers_of(text)}" for text in notices]
+    notices = [f"{text}{_writers_of(text, facts)}" for text in notices]
     told = {describe(former): describe(now) for former, now in zip(plan["steps"], steps) if now is not former}
     told.update({one_line(former): one_line(now) for former, now in zip(plan["notices"], notices) if now != former})
     if not told:
@@ -166,7 +171,7 @@ def _with_remedy(step: Any, facts: Mapping[str, Any]) -> Any:
     if selector and detail.startswith(NO_SUCH):
         detail += _meaning(selector[1], selector[2], facts)
     else:
-        detail += f"{remedy_of(detail, facts, step)}{_writers_of(detail)}"
+        detail += f"{remedy_of(detail, facts, step)}{_writers_of(detail, facts)}"
     return step if detail == step["detail"] else {**step, "detail": detail}
 
 
@@ -188,10 +193,19 @@ def _of_policy(notice: str, facts: Mapping[str, Any]) -> str:
     return "".join(f"; {name}: {meaning}" for name, meaning in meanings.items() if meaning)
 
 
-def _writers_of(text: str) -> str:
+def _writers_of(text: str, facts: Mapping[str, Any]) -> str:
     """Return who writes files again that a text names, each with its own switch."""
     found = [(pattern.search(text), switch) for pattern, switch in _WRITERS]
-    return "".join(f"; {switch.format(file=match.group())}" for match, switch in found if match)
+    switches = [switch.format(file=match.group()) for match, switch in found if match]
+    kept = _kept_by_machines(facts).intersection(word.strip(":;,") for word in text.split())
+    switches += [_OF_MACHINES.format(file=", ".join(sorted(kept)))] if kept else []
+    return "".join(f"; {switch}" for switch in switches)
+
+
+def _kept_by_machines(facts: Mapping[str, Any]) -> set[str]:
+    """Return the files that OpenShift's machine config daemon, which runs here, compares with its configuration."""
+    owner = (facts.get("owners") or {}).get(MACHINES) or {}
+    return set(owner.get("files") or ()) if owner.get("daemon") else set()
 
 
 def remedy_of(refusal: str, facts: Mapping[str, Any], step: Mapping[str, Any] = MappingProxyType({})) -> str:
@@ -251,6 +265,13 @@ def _count(value: object) -> bool:
     return isinstance(value, int) and value > 0
 
 
+def _files_of_machines(document: Document) -> Iterator[str]:
+    """Yield a notice about files of the plan that OpenShift keeps as well."""
+    files = {each.partition(":")[2] for each in document["ids"]} & _kept_by_machines(document["facts"])
+    if files:
+        yield _OF_MACHINES.format(file=", ".join(sorted(files)))
+
+
 def _without_guid(document: Document) -> Iterator[str]:
     """Yield a notice about VFs of mlx5 on Ethernet that RDMA-CM does not find, whether they are there or made."""
     guids = {each["pci"]: each["node_guid"] for each in document["facts"]["rdma"]}
@@ -296,5 +317,6 @@ _NOTICES: tuple[Callable[[Document], Iterable[str]], ...] = (
     _kubelets,
     _device_files,
     _device_plugins,
+    _files_of_machines,
     _without_guid,
 )

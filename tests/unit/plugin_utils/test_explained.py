@@ -201,6 +201,17 @@ class TestRemedies:
         noted = {**answer(), "plan": {"steps": [], "notices": [f"{file} still has eth0; remove it there"]}}
         assert switch in explained(noted, {})["plan"]["notices"][0]
 
+    @pytest.mark.parametrize(("daemon", "is_told"), [("openshift/machine-config-daemon-abcde", True), (None, False)])
+    def test_what_the_machine_config_daemon_keeps_is_changed_there(self, daemon: str | None, is_told: bool) -> None:
+        """openshift/machine-config-operator, issue 260: content mismatch for file; okd-project/okd, issue 411."""
+        theirs = "/etc/sysctl.d/99-performance.conf"
+        files = {"owners": {"machine_config": {"daemon": daemon, "files": [theirs]}}}
+        detail = f"{theirs} is applied after ours and sets it to 1: remove it there"
+        found = explained(answer(step("sysctl:x", status="refused", detail=detail), **files), {})
+        assert ("its MachineConfig has it" in found["plan"]["steps"][0]["detail"]) == is_told
+        assert len(said(answer(step(f"sysctl:{theirs}"), **files))) == is_told
+        assert said(answer(step("sysctl:/etc/sysctl.d/9"), **files)) == []
+
     def test_a_file_of_the_user_is_nobody_elses(self) -> None:
         detail = "/etc/netplan/60-fabric.yaml knows it as eth0; next: configure rail0 there as well"
         assert explained(self.refused(detail), {}) == self.refused(detail)

@@ -4,8 +4,10 @@
 """Find the cluster's operators that configure this host's NICs, and the settings of a device that they own.
 
 The SR-IOV Network Operator stores what it applied to each port in a file (``PfAppliedConfig`` in its pkg/consts, the Go
-type ``Interface`` of its api/v1). NVIDIA's NIC configuration operator writes two udev files (its pkg/udev). Whether a
-daemon of either runs here is seen from kubelet, which has a log directory for every pod of the node.
+type ``Interface`` of its api/v1). NVIDIA's NIC configuration operator writes two udev files (its pkg/udev). OpenShift's
+machine config daemon compares every file of its configuration with the disk (its pkg/daemon/on_disk_validation.go),
+and marks a node that differs as degraded. Whether a daemon of any of them runs here is seen from kubelet, which has a
+log directory for every pod of the node.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Dict, Iterable, cast
 
+from ..machine.access import MACHINE_CONFIG
 from ..machine.probe import Probe, is_pci_address, parsed, printable
 from ..spec.interface_keys import KEYS, OF_ESWITCH, OF_FUNCTIONS, OF_MTU, OF_NIC, OF_NUMBER
 from .devices import MELLANOX
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 
 POD_LOGS = "/var/log/pods"
-SRIOV, NIC = "sriov_operator", "nic_operator"
+SRIOV, NIC, MACHINES = "sriov_operator", "nic_operator", "machine_config"
 PORT_STATES = "/etc/sriov-operator/pci"
 NIC_NAMES = (
     "/etc/udev/rules.d/10-nic-net-interface-naming.rules",
@@ -34,10 +37,11 @@ NIC_NAMES = (
 # its removal (k8snetworkplumbingwg/sriov-network-operator, bindata/manifests/sriov-config-service at 249e2001).
 _UNITS = ("sriov-config.service", "sriov-config-post-network.service")
 _ENABLED = "/etc/systemd/system/multi-user.target.wants"
-_DAEMONS = {SRIOV: "sriov-network-config-daemon", NIC: "nic-configuration-daemon"}
+_DAEMONS = {SRIOV: "sriov-network-config-daemon", NIC: "nic-configuration-daemon", MACHINES: "machine-config-daemon"}
 # NAMESPACE_NAME_UID; names of DaemonSet pods end with a random suffix of five characters.
 _POD = re.compile(r"(?P<namespace>[a-z0-9-]{1,63})_(?P<name>(?P<daemon>[a-z0-9-]{1,240})-[a-z0-9]{5})_[0-9a-f-]{1,64}")
 _NAMED = re.compile(r'KERNELS=="([0-9a-f:.]{1,32})"')
+_KEPT_FILE = re.compile(r'"path":\s*"(/etc/[^"\\]+)"')
 _READ_OF_A_PORT = ("numVfs", "mtu", "eSwitchMode", "externallyManaged")
 Owners = Dict[str, Operator]
 
@@ -47,7 +51,8 @@ def read_owners(probe: Probe) -> Owners:
 
     ``daemon`` is its pod (``NAMESPACE/NAME``), None if there is none, and "" if kubelet shows no pods at all. ``ports``
     of the SR-IOV operator are the parts that it owns by PCI address, and ``units`` those of its units that are enabled;
-    ``named`` of the NIC configuration operator are PCI addresses whose interfaces it names.
+    ``named`` of the NIC configuration operator are PCI addresses whose interfaces it names; ``files`` of the machine
+    config daemon are those that it keeps.
     """
     pods = probe.names(POD_LOGS, ("EACCES",))
     ports = {address: _parts(probe, address) for address in probe.names(PORT_STATES) if is_pci_address(address)}
@@ -55,6 +60,7 @@ def read_owners(probe: Probe) -> Owners:
     found: Owners = {
         SRIOV: {"daemon": _daemon(pods, SRIOV), "ports": ports, **({"units": units} if units else {})},
         NIC: {"daemon": _daemon(pods, NIC), "named": _named(probe)},
+        MACHINES: {"daemon": _daemon(pods, MACHINES), "files": _KEPT_FILE.findall(probe.content(MACHINE_CONFIG) or "")},
     }
     return {name: seen for name, seen in found.items() if any(seen.values())}
 
@@ -75,6 +81,11 @@ def public_port_state(text: str) -> str:
 def public_names(text: str) -> str:
     """Return the addresses in a file of names."""
     return "".join(f'KERNELS=="{address}"\n' for address in _NAMED.findall(text))
+
+
+def public_machine_config(text: str) -> str:
+    """Return the paths in a node's machine config, whose contents are secret."""
+    return "".join(f'"path":"{path}"\n' for path in _KEPT_FILE.findall(text))
 
 
 def _daemon(pods: Iterable[str], operator: str) -> str | None:

@@ -393,12 +393,13 @@ class Naming(TypedDict):
 
 
 class Operator(TypedDict, total=False):
-    """The traces of a cluster operator on this host (owners.py); the last three keys depend on the operator."""
+    """The traces of a cluster operator on this host (owners.py); all keys but the first depend on the operator."""
 
     daemon: str | None
     ports: dict[str, list[str]]
     units: list[str]
     named: list[str]
+    files: list[str]
 
 
 class _Eswitch(TypedDict):

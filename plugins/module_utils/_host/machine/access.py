@@ -24,6 +24,9 @@ OUTPUT_LIMIT = 4 * 1024 * 1024
 _TABLES = "/proc/net/"
 # Every pod of a node has several mounts, some of them with kilobytes of options.
 MOUNTS = "/proc/self/mountinfo"
+# Every file of an OpenShift node, with its content.
+MACHINE_CONFIG = "/etc/machine-config-daemon/currentconfig"
+_LONG = (_TABLES, MOUNTS, MACHINE_CONFIG)
 # The kernel follows at most 40 links while it resolves a path (MAXSYMLINKS).
 MAX_LINKS = 40
 # Directories of system programs, which the PATH of an SSH connection often lacks.
@@ -298,7 +301,7 @@ def text_limit(path: str) -> int:
 
     The kernel's network tables grow with the cluster, files of ours with the host.
     """
-    return OUTPUT_LIMIT if path.startswith(_TABLES) or path == MOUNTS or OURS in path else READ_LIMIT
+    return OUTPUT_LIMIT if path.startswith(_LONG) or OURS in path else READ_LIMIT
 
 
 def read_text(path: str, read_bytes: Callable[[str, int], bytes]) -> str:

@@ -30,7 +30,15 @@ from ..facts.gpus import SIGN_OF_MANAGERS, read_modes
 from ..facts.host_state import seen_functions
 from ..facts.managers import ifupdown, ini
 from ..facts.netdev import UDEV_DATA
-from ..facts.owners import NIC_NAMES, POD_LOGS, PORT_STATES, daemons_among, public_names, public_port_state
+from ..facts.owners import (
+    NIC_NAMES,
+    POD_LOGS,
+    PORT_STATES,
+    daemons_among,
+    public_machine_config,
+    public_names,
+    public_port_state,
+)
 from ..facts.queues import show_command as show_queues
 from ..facts.remote_storage import SWAPS, public_mounts, public_swaps
 from ..facts.routing import commands as routing_commands
@@ -38,7 +46,7 @@ from ..facts.shapes import Facts
 from ..facts.spectrum_x import TOOLS as REGISTER_TOOLS
 from ..facts.spectrum_x import acceleration_command, gap_command
 from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES
-from ..machine.access import MOUNTS, READ_LIMIT, CommandResult, Host, HostError, Names, follow
+from ..machine.access import MACHINE_CONFIG, MOUNTS, READ_LIMIT, CommandResult, Host, HostError, Names, follow
 from ..machine.host_files import MARKER
 from ..machine.pci_config import without_identity
 from ..machine.probe import INFINIBAND, NET, PCI, Probe, names_at, text_at
@@ -358,6 +366,7 @@ _REDUCERS: dict[str, Callable[[str], str]] = {
     "/run/systemd/netif/links/*": _variables("NETWORK_FILE"),
     **dict.fromkeys(NIC_NAMES, public_names),
     f"{PORT_STATES}/*": public_port_state,
+    MACHINE_CONFIG: public_machine_config,
     openib.FILE: openib.public_part,
     MOUNTS: public_mounts,
     SWAPS: public_swaps,

@@ -249,3 +249,20 @@ class TestFacts:
             },
             "nic_operator": {"daemon": "nvidia-network-operator/nic-configuration-daemon-9zq4d", "named": [PF]},
         }
+
+
+def test_the_files_of_a_machine_config_are_known_and_their_contents_stay_on_the_host() -> None:
+    """machineconfiguration.openshift.io/v1, as the daemon stores it: files of Ignition with their contents."""
+    path = "/etc/machine-config-daemon/currentconfig"
+    files = [{"path": "/etc/sysctl.d/9.conf", "contents": {"source": "data:,secret"}}, {"path": "/usr/local/bin/x"}]
+    kernel = host(f"{PODS}/openshift-machine-config-operator_machine-config-daemon-x7k2p_{UID}")
+    config = {"padding": "x" * 70000, "spec": {"config": {"storage": {"files": files}}}}
+    kernel.tree.add_file(path, json.dumps(config, separators=(",", ":")))
+    wanted = {
+        "daemon": "openshift-machine-config-operator/machine-config-daemon-x7k2p",
+        "files": ["/etc/sysctl.d/9.conf"],
+    }
+    assert gather(kernel)["owners"]["machine_config"] == wanted
+    document = record(kernel, "node-a")
+    assert "secret" not in json.dumps(document)
+    assert gather(RecordedHost(document))["owners"]["machine_config"] == wanted
