@@ -110,6 +110,11 @@ _WRITERS: tuple[tuple[Pattern[str], str], ...] = (
         "{file} is made anew at each boot from kernel arguments (ip=, ifname=): change those",
     ),
     (
+        re.compile(r"(?:/etc|/usr/lib)/tuned/[^\s,]+/tuned\.conf"),
+        "TuneD sets what {file} has at each start: change it in a profile of your own in /etc/tuned that includes that "
+        "one (tuned-adm profile), of sysctls also by reapply_sysctl = 1 in /etc/tuned/tuned-main.conf",
+    ),
+    (
         re.compile(r"/etc/udev/rules\.d/(?:10-pf-name|20-switchdev)-[^\s,]+"),
         "the SR-IOV operator writes {file} by its policies: ask for that name here, or take the port out of them",
     ),

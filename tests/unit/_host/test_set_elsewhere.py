@@ -180,6 +180,50 @@ def test_another_mtu_and_other_rings_and_channels_are_told(path: str, text: str)
     assert len(notices) == 2, "the same number of channels is no harm"
 
 
+TUNED = "/usr/lib/tuned/{}/tuned.conf"
+
+
+def tuned(text: str, *, enabled: bool = True) -> Kernel:
+    """A host whose active profile of TuneD includes one with this text, as those of openshift-kni/telco-reference."""
+    kernel = host("/etc/tuned/active_profile", "nic-queues\n")
+    kernel.tree.add_file(TUNED.format("nic-queues"), "[main]\nsummary=x\ninclude=${f:x}\ninclude=base\n")
+    kernel.tree.add_file(TUNED.format("base"), text)
+    if enabled:
+        kernel.tree.add_file(WANTS.replace("site-nics", "tuned"), "")
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("section", "is_told"),
+    [
+        ("[net]\nchannels=combined 32", True),
+        ("[nics]\ntype=net\nchannels=combined 32\ndevices=enp*, !enp2*", True),
+        ("[net]\nchannels=combined 32\ndevices_udev_regex=^INTERFACE=enp1s0f0$", True),
+        ("[net]\nchannels=combined 32\ndevices_udev_regex=^ID_MODEL_ID=0x10c9[\\s\\S]*^ID_VENDOR_ID=0x8086", True),
+        ("[net]\nchannels=combined 32\ndevices_udev_regex=^ID_VENDOR_ID=0x15b3", False),
+        ("[net]\nchannels=combined 32\ndevices_udev_regex=(", False),
+        ("[net]\nchannels=combined 32\ndevices=enp*,!enp1*", False),
+        ("[net]\nchannels=combined 32\nenabled=false", False),
+        ("[net]\nchannels=combined ${f:get_queue_count}", False),
+        ("[net]\nchannels=rx 32", False),
+        ("[sysctl]\nchannels=combined 32", False),
+    ],
+)
+def test_channels_of_a_profile_of_tuned_are_told(section: str, is_told: bool) -> None:
+    entry = wish({"pci": PF, "queues": {"channels": 2}})
+    notices = previewed(tuned(f"{section}\n"), entry)["plan"]["notices"]
+    wanted = f"{PF} (enp1s0f0): {TUNED.format('base')} sets channels to 32 at boot, and rdma_fabric_interfaces to 2"
+    assert [each.startswith(wanted) for each in notices if TUNED.format("base") in each] == [True] * is_told
+    assert not [each for each in previewed(tuned(section, enabled=False), entry)["plan"]["notices"] if "tuned" in each]
+
+
+def test_rings_and_mtus_of_tuned_are_told_and_a_circle_of_profiles_ends() -> None:
+    wanted = {"pci": PF, "mtu": 9000, "queues": {"rx_ring": 1024, "tx_ring": 256}}
+    kernel = tuned("[main]\ninclude=base\n[net]\nmtu=1500\nring=rx 512 tx 256\n")
+    notices = {each.partition(" sets ")[2] for each in previewed(kernel, wish(wanted))["plan"]["notices"]}
+    assert {each.partition(" at boot")[0] for each in notices if each} == {"mtu to 1500", "rx_ring to 512"}
+
+
 def test_what_netplan_generates_is_no_other_owner() -> None:
     """It makes the file anew of its definitions, ours among them."""
     generated = "/run/systemd/network/10-netplan-enp1s0f0.link"

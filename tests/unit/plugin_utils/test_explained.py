@@ -188,6 +188,7 @@ class TestRemedies:
             ("/run/NetworkManager/system-connections/netplan-eth0.nmconnection", "netplan generate"),
             ("/etc/netplan/90-NM-f2a1.yaml", "nmcli connection modify"),
             ("/run/NetworkManager/system-connections/default_connection.nmconnection", "kernel arguments"),
+            ("/usr/lib/tuned/throughput-performance/tuned.conf", "reapply_sysctl = 1"),
             ("/etc/udev/rules.d/10-pf-name-0000:d8:00.0.rules", "SR-IOV operator"),
             ("/usr/lib/udev/rules.d/60-site.rules", "/dev/null"),
             ("/etc/udev/rules.d/82-net-setup-link.rules", "/dev/null"),

@@ -8,20 +8,23 @@ netplan: ``virtual-function-count``, or the number of ethernet definitions with 
 the highest ``VirtualFunction=`` of its [SR-IOV] sections, ``MTUBytes=``, and sizes of rings and numbers of channels.
 NetworkManager: ``total-vfs`` and ``eswitch-mode`` of [sriov], and rings of [ethtool] (nm-settings-keyfile(5)).
 ifupdown (interfaces(5), pre-up and up) and enabled units of systemd: commands that write a number to a port's
-``sriov_numvfs``, or set its e-switch (devlink), its MTU (ip) or its rings and channels (ethtool). The MTUs of network
-managers are read with the rest of theirs (managers).
+``sriov_numvfs``, or set its e-switch (devlink), its MTU (ip) or its rings and channels (ethtool). TuneD: ``ring``,
+``channels`` and ``mtu`` of [net], for the devices that its section names (tuned/plugins/plugin_net.py). The MTUs of
+network managers are read with the rest of theirs (managers).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Iterable, Iterator, Mapping, NamedTuple
+from fnmatch import fnmatchcase
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ..machine.probe import Probe, parse_int, printable, texts_of
 from .competing_rules import link_files
 from .managers import ifupdown, ini
 from .netdev import permanent_mac
 from .shapes import Nic, ReadNetdev, SetElsewhere
+from .tuned import read_tuned
 
 # Keys of entries of the spec, and of their queues.
 VFS = "vfs"
@@ -71,13 +74,14 @@ class _Setting(NamedTuple):
 def read_set_elsewhere(
     probe: Probe,
     netdevs: Iterable[ReadNetdev],
-    nics: Iterable[Nic],
+    nics: Sequence[Nic],
 ) -> dict[str, list[SetElsewhere]]:
     """Return ``file``, ``key`` and ``value`` of everything that sets up ports at boot, by the port's interface name."""
     read = list(netdevs)
     ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
     given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe), *_of_units(probe)]
     given += [_Setting({name}, printable(path), key, value) for name, path, key, value in _of_links(probe, read, nics)]
+    given += _of_tuned(probe, ports, {nic["address"]: nic for nic in nics})
     found: dict[str, list[SetElsewhere]] = {}
     for port in ports:
         keys = {port["name"], str(permanent_mac(port)).lower(), str(port["pci"])}
@@ -135,6 +139,28 @@ def _of_units(probe: Probe) -> Iterator[_Setting]:
             if line.startswith("Exec"):
                 found.update(_of_command(" ".join(line.split())))
         yield from _settings_of(path, found)
+
+
+def _of_tuned(probe: Probe, ports: Iterable[ReadNetdev], nics: Mapping[str, Nic]) -> Iterator[_Setting]:
+    for path, given in read_tuned(probe, "net"):
+        combined = "".join(given.get("channels", "").partition("combined")[1:])
+        sizes = dict(_SIZE.findall(f" {given.get('ring', '')} {combined}"))
+        values = {**{_SIZES[word]: size for word, size in sizes.items()}, MTU: given.get("mtu", "")}
+        names = {port["name"] for port in ports if _is_of_section(given, port, nics.get(str(port["pci"])))}
+        yield from (_Setting(names, printable(path), key, value) for key, value in values.items() if value)
+
+
+def _is_of_section(given: Mapping[str, str], port: ReadNetdev, nic: Nic | None) -> bool:
+    """Return whether a section of TuneD is about a port: by patterns, each with ! before an exception, or a regex."""
+    ids = [f"ID_MODEL_ID=0x{nic['device']}", f"ID_VENDOR_ID=0x{nic['vendor']}"] if nic is not None else []
+    try:
+        if not re.search(given.get("devices_udev_regex", ""), "\n".join([*ids, f"INTERFACE={port['name']}"]), re.M):
+            return False
+    except re.error:
+        return False
+    patterns = given.get("devices", "*").replace(",", " ").split()
+    met = [each for each in patterns if fnmatchcase(port["name"], each.lstrip("!"))]
+    return bool(met) and not any(each.startswith("!") for each in met)
 
 
 def _of_command(command: str, interface: str = "") -> Mapping[tuple[str, str], str]:

@@ -13,6 +13,7 @@ from ..machine.probe import Probe, files_by_name, printable
 from ..spec import sysctls
 from ..spec.host import HostSpec
 from .settings_shapes import Later, Settings
+from .tuned import read_tuned, reapplies_sysctls
 
 # sysctl.d(5): of files with the same name, the one in the first directory is used; all are applied in order of their
 # names.
@@ -89,7 +90,10 @@ def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
 
 
 def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], dict[str, str]]:
-    """Return the last assignment after our file for each name, and those that only sysctl(8) would make."""
+    """Return the last assignment after our file for each name, and those that only sysctl(8) would make.
+
+    TuneD sets its own later still, unless it applies the files in /etc again.
+    """
     later: dict[str, Later] = {}
     read = set()
     for path in files_by_name(probe, DIRECTORIES, ".conf"):
@@ -99,6 +103,10 @@ def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], di
         for assignment in parse(probe.content(path) or ""):
             if assignment.name in wanted:
                 later[assignment.name] = {"file": path, "value": assignment.value}
+    if wanted and not reapplies_sysctls(probe):
+        for path, given in read_tuned(probe, "sysctl"):
+            named = {sysctls.canonical(name): value for name, value in given.items() if not sysctls.name_problem(name)}
+            later.update({name: {"file": path, "value": named[name]} for name in wanted.intersection(named)})
     if MAIN_FILE in read or not wanted:
         return later, {}
     return later, {given.name: given.value for given in parse(probe.content(MAIN_FILE) or "") if given.name in wanted}

@@ -138,6 +138,26 @@ class TestRefusals:
         assert bool(details) is refused
         assert all(path in detail for detail in details)
 
+    @pytest.mark.parametrize(
+        ("main", "profile", "refused"),
+        [
+            ("reapply_sysctl = 0\n", "[sysctl]\nnet.core.rmem_max=1\n", True),
+            ("# 1 by default\n#reapply_sysctl = 0\n", "[sysctl]\nnet.core.rmem_max=1\n", False),
+            ("reapply_sysctl = 0\n", "[sysctl]\nnet.core.rmem_max=>1\nnet.core.wmem_max=1\n", False),
+        ],
+    )
+    def test_tuned_sets_its_own_after_all_files_unless_it_applies_them_again(
+        self, main: str, profile: str, refused: bool
+    ) -> None:
+        """redhat-performance/tuned, pull request 226 and issue 816."""
+        kernel, path = host(), "/usr/lib/tuned/site/tuned.conf"
+        kernel.tree.add_file("/etc/tuned/tuned-main.conf", main)
+        kernel.tree.add_file("/etc/tuned/active_profile", "site\n")
+        kernel.tree.add_file("/etc/systemd/system/multi-user.target.wants/tuned.service", "")
+        kernel.tree.add_file(path, profile)
+        details = refusals(previewed(kernel, sysctls={"net.core.rmem_max": 2}))
+        assert [path in each for each in details] == [True] * refused
+
     def test_a_later_file_that_sets_the_same_is_fine(self) -> None:
         kernel = host()
         kernel.tree.add_file("/etc/sysctl.d/99-mine.conf", "net.core.rmem_max = 2")
