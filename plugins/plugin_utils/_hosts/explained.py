@@ -39,8 +39,12 @@ _OTHER_PYTHON = (
 _REMEDIES: Mapping[str, str | Mapping[str, str]] = {
     "which is mounted ro": "mount it writable, or leave out here what its image sets",
     "which is mounted noexec": _OTHER_PYTHON,
-    "which is on the network": _OTHER_PYTHON,
+    "which is on the network": f"keep it on a local file system; of a Python, {_OTHER_PYTHON}",
     "SELinux lets systemd start nothing there": _OTHER_PYTHON,
+    "fapolicyd does not let Python open what is in": (
+        "echo 'allow perm=open uid=0 : dir=/var/lib/rdma-fabric/program/' > /etc/fapolicyd/rules.d/19-rdma.rules && "
+        "fagenrules --load on the host"
+    ),
     "renamed, it has no address and no route after the next boot": (
         "configure {to} there as well, run again, and remove {now} there once the host has started with the new name"
     ),

@@ -15,6 +15,7 @@ from ..machine.access import HostError
 from ..machine.host_files import BrokenState, StateFile
 from ..machine.probe import Probe, printable
 from ..spec.cards import kept_cards
+from .fapolicyd import denied
 from .managers.read import read_managers
 from .own_files import read_awaited
 from .remote_storage import Mount
@@ -31,6 +32,9 @@ _PYTHON = "/usr/bin/python3"
 _OWN_INTERPRETER = "/proc/self/exe"
 _OF_USERS = ("/home/", "/root/")
 _NEW_ENOUGH = re.compile(r"/python3\.(?:[89]|[1-9]\d)\Z")
+# systemd orders what is mounted from there after the network, and so after the boot unit (systemd.mount(5), _netdev).
+_REMOTE = tuple(f"/run/systemd/generator/remote-fs.target.{kind}" for kind in ("requires", "wants"))
+_DASH = "\\x2d"
 # Mounted after the boot unit has run.
 _LATE = ("nfs", "nfs4", "cifs", "ceph", "lustre", "gpfs", "beegfs", "9p")
 _MOUNTED = {"": "which is on the network", "ro": "which is mounted ro", "noexec": "which is mounted noexec"}
@@ -91,12 +95,21 @@ def _unfit(probe: Probe, python: str, mounts: Sequence[Mount]) -> str:
     for path, flag in ((host_files.UNIT_FILE, "ro"), (host_files.RESULT_FILE, "ro"), (python, "noexec")):
         for mount in [each for each in mounts if path.startswith(f"{each.point.rstrip('/')}/")][-1:]:
             late = flag == "noexec" and mount.point != "/" and (mount.kind in _LATE or mount.kind.startswith("fuse"))
+            late = late or any(probe.host.exists(f"{place}/{_unit_of(mount.point)}") for place in _REMOTE)
             if late or flag in mount.options:
                 why = _MOUNTED[flag if flag in mount.options else ""]
                 return f"{path} is on {mount.point}, {why}"
     if python.startswith(_OF_USERS) and probe.text("/sys/fs/selinux/enforce") == "1":
         return f"{python} is a user's, and SELinux lets systemd start nothing there"
-    return ""
+    if not probe.host.exists("/run/fapolicyd/fapolicyd.fifo"):
+        return ""
+    rule = denied(probe, f"{host_files.PROGRAM_DIRECTORY}/")
+    return f"fapolicyd does not let Python open what is in {host_files.PROGRAM_DIRECTORY} ({rule})" if rule else ""
+
+
+def _unit_of(point: str) -> str:
+    """Return the unit of a mount point with a plain name (systemd-escape(1)); no place of ours has another one."""
+    return f"{point.strip('/').replace('-', _DASH).replace('/', '-')}.mount"
 
 
 def _guard(probe: Probe) -> Guarded | None:

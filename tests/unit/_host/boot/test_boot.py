@@ -222,6 +222,60 @@ class TestUnfit:
         assert all(reason in step["detail"] for step in outcome["plan"]["steps"])
         assert outcome["executed"] == [] and not kernel.exists(UNIT_FILE)
 
+    SHIPPED = (
+        "%languages=application/java-archive,text/x-python\nallow perm=any uid=0 : dir=/var/tmp/\n"
+        "allow perm=any uid=0 trust=1 : all\nallow perm=open exe=/usr/bin/python3.9 comm=dnf : all\n"
+        "deny_audit perm=any pattern=ld_so : all\nallow perm=open all : ftype=application/x-sharedlib trust=1\n"
+        "allow perm=open all : ftype=%languages trust=1\ndeny_audit perm=any all : ftype=%languages\n"
+        "deny_audit perm=execute all : all\nallow perm=open all : all\n"
+    )
+    SITE = "allow perm=any all : trust=1\n{}deny_audit perm=any pattern=ld_so : all\ndeny perm=any all : all\n"
+
+    @pytest.mark.parametrize(
+        ("rules", "more", "is_told"),
+        [
+            (SITE.format(""), {}, True),
+            (SITE.format("allow perm=execute exe=/usr/bin/bash trust=1 : dir=/var/tmp/ trust=0\n"), {}, True),
+            (SITE.format("allow perm=open uid=0 : dir=/var/lib/rdma-fabric/program/\n"), {}, False),
+            (SITE.format("allow perm=open exe=/usr/bin/python3.9 : ftype=text/plain trust=0 dir=%site\n"), {}, True),
+            (SITE.format("allow perm=open exe=/usr/bin/python3.9 : all\n"), {}, False),
+            (SITE.format("allow perm=open comm=ansible : all\n"), {}, False),
+            (SITE.format(""), {"/etc/fapolicyd/fapolicyd.conf": "permissive = 1\n"}, False),
+            (SITE.format(""), {"/etc/fapolicyd/trust.d/s": f"{PROGRAM_DIRECTORY}/host-1.pyz 1 2\n"}, False),
+            (SHIPPED, {}, False),
+            ("deny_audit perm=open all : ftype=%languages trust=0\n", {}, False),
+        ],
+    )
+    def test_a_program_that_fapolicyd_denies_is_told_before_the_first_step(
+        self, rules: str, more: dict[str, str], is_told: bool
+    ) -> None:
+        """fapolicyd 135 (what it ships) and 301, RHEL 9 with the STIG's rule to deny all at the end."""
+        kernel = host(**{"/etc/fapolicyd/compiled.rules": rules, "/run/fapolicyd/fapolicyd.fifo": "", **more})
+        outcome = apply(kernel, check_spec(WISH), APPLY, None, kernel)
+        assert bool(outcome.get("failed")) == is_told
+        assert kernel.exists(UNIT_FILE) != is_told
+        reason = "fapolicyd does not let Python open what is in"
+        assert all(reason in step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused")
+
+    @pytest.mark.parametrize(
+        ("unit", "is_told"),
+        [
+            ("remote-fs.target.requires/var-lib.mount", True),
+            ("remote-fs.target.wants/var-lib.mount", True),
+            ("local-fs.target.requires/var-lib.mount", False),
+        ],
+    )
+    def test_a_place_that_systemd_mounts_after_the_network_is_told_before_the_first_step(
+        self, unit: str, is_told: bool
+    ) -> None:
+        """systemd 3028 and 39459: what is on NFS, or of _netdev as on iSCSI, is mounted after networks are up."""
+        mounts = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n1 0 8:2 / /var/lib rw - ext4 /dev/sdb rw\n"
+        kernel = host(**{"/proc/self/mountinfo": mounts, f"/run/systemd/generator/{unit}": ""})
+        outcome = apply(kernel, check_spec(WISH), APPLY, None, kernel)
+        refused = [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
+        assert bool(refused) == is_told
+        assert all("is on /var/lib, which is on the network" in each for each in refused)
+
     @pytest.mark.parametrize(
         "mounts",
         [
