@@ -43,7 +43,7 @@ def most_rounds(kind: str, count: int) -> int:
     if count < 2:
         return 0
     if kind == "ring":
-        return min(count - 1, 2 + count % 2)
+        return 1 if count == 2 else 2 + count % 2
     return (count - 1).bit_length() + _MORE_OF_A_HUNT if kind == "hunt" else count - 1 + count % 2
 
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 RATE = 400.0
 LEAST = 0.9 * RATE
@@ -40,6 +40,7 @@ class Fabric:
     random: Random
     noise: float = NOISE
     faults: list[Fault] = field(default_factory=list)
+    found: dict[tuple[str, tuple[Any, ...]], Fault] | None = None
 
     def names(self) -> list[str]:
         """Return the names of the rails."""
@@ -54,17 +55,13 @@ class Fabric:
         """Return the cable of an end."""
         return f"{rail}-cable{end // 2 if self.twin else end}"
 
-    def is_at(self, fault: Fault, rail: str, end: int) -> bool:
-        """Say whether an end is one of those that a fault lies at."""
-        own: dict[str, Callable[[], tuple[Any, ...]]] = {
-            "end": lambda: (rail, end),
-            "cable": lambda: (self.cable(rail, end),),
-            "host": lambda: (end,),
-            "leaf": lambda: (self.leaf(rail, end),),
-            "uplinks": lambda: (self.leaf(rail, end),),
-            "rail": lambda: (rail,),
-        }
-        return fault.kind in own and own[fault.kind]() == fault.where
+    def faults_at(self, rail: str, end: int) -> list[Fault]:
+        """Return the faults that lie at an end, uplinks of its leaf among them."""
+        leaf = self.leaf(rail, end)
+        places = (("end", (rail, end)), ("cable", (self.cable(rail, end),)), ("host", (end,)), ("rail", (rail,)))
+        by_place = {(each.kind, each.where): each for each in self.faults} if self.found is None else self.found
+        self.found = by_place
+        return [by_place[at] for at in (*places, ("leaf", (leaf,)), ("uplinks", (leaf,))) if at in by_place]
 
     def measure(self, rail: str, a: int, b: int) -> tuple[bool, float | None, float | None]:
         """Return whether a pair passes, and its rates from a to b and back; None where nothing could be measured."""
@@ -79,17 +76,11 @@ class Fabric:
 
     def _share(self, rail: str, sender: int, receiver: int) -> float:
         leaves = {self.leaf(rail, sender), self.leaf(rail, receiver)}
-        share = 1.0
-        for fault in self.faults:
-            if fault.kind == "path":
-                hit = leaves == set(fault.where)
-            elif fault.kind == "uplinks":
-                hit = len(leaves) > 1 and fault.where[0] in leaves
-            else:
-                hit = (fault.send and self.is_at(fault, rail, sender)) or (
-                    fault.receive and self.is_at(fault, rail, receiver)
-                )
-            share = min(share, fault.share) if hit else share
+        share = min((each.share for each in self.faults if each.kind == "path" and leaves == set(each.where)), default=1.0)
+        for end, sends in ((sender, True), (receiver, False)):
+            for fault in self.faults_at(rail, end):
+                hit = len(leaves) > 1 if fault.kind == "uplinks" else fault.send if sends else fault.receive
+                share = min(share, fault.share) if hit else share
         return share
 
 
@@ -134,8 +125,8 @@ def fabric(hosts: int, seed: int, kind: str | None = None) -> Fabric:
 
 def _told_apart(made: Fabric) -> list[Fault]:
     """Return the faults without ends that a larger fault, or another at the same end, hides."""
-    kept: list[Fault] = []
-    for fault in sorted(made.faults, key=lambda each: each.kind == "end"):
-        if fault.kind != "end" or not any(made.is_at(other, *fault.where) for other in kept):
-            kept.append(fault)
-    return kept
+    ends = [each for each in made.faults if each.kind == "end"]
+    larger = replace(made, faults=[each for each in made.faults if each.kind != "end"])
+    seen: set[tuple[Any, ...]] = set()
+    alone = [each for each in ends if not larger.faults_at(*each.where) and not (each.where in seen or seen.add(each.where))]
+    return [*larger.faults, *alone]
