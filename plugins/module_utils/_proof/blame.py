@@ -31,6 +31,8 @@ _WRONG = 0.005
 """Accusations by chance that are put up with in one run."""
 _FEWEST = 2
 """Failures with good partners that an accusation takes, however small the fabric."""
+_USUAL = 400
+"""Pairs that it takes to be convinced of another share than NOISE."""
 _TRIES = 8
 
 At = Tuple[str, int]
@@ -134,7 +136,7 @@ class _Case:
                     failing.append((number, parts))
         self.ways = [_Way(number, parts, tuple(p for p in parts if p not in self.good)) for number, parts in failing]
         chance = {way.pair for way in self.ways if not way.suspects}
-        self.noise = max(NOISE, len(chance) / len(outcomes)) if outcomes else NOISE
+        self.noise = max(NOISE, (len(chance) + NOISE * _USUAL) / (len(outcomes) + _USUAL))
         ends = {(each.network, end) for each in outcomes for end in (each.a, each.b)}
         self.enough = next(n for n in range(_FEWEST, 99) if len(ends) * self.noise**n < _WRONG or n == 98)
         self.open: set[int] = set()
@@ -213,19 +215,22 @@ class _Case:
         return {cause for part in self.ways[number].suspects for cause in self.causes(part)}
 
     def _sure(self, cause: Cause, ways: Iterable[int]) -> bool:
-        """Say whether chance hardly makes the failures of a cause, each with a partner that is good.
+        """Say whether chance, or several smaller faults, hardly make the failures of a cause with partners that are good.
 
-        Of a cause with several ends, each has to have failed that often, or else those that have not together: an end
-        that failed by chance beside a bad one does not make both a bad leaf. One round is not enough: others may be bad.
+        One round is not enough. Of a cause with several ends, those that fail too seldom to be accused alone need as
+        many failures together, less one for each other that would need a fault of its own: an end that failed by chance
+        beside a bad one does not make both a bad leaf. A network has to fail where no smaller cause does.
         """
         proven = self._with_good_partners(cause, ways)
         pairs = {pair for member in proven.values() for pair in member}
+        if len(pairs) < self.enough or len({self.outcomes[pair].round for pair in pairs}) < 2:
+            return False
         weak = [member for member in proven.values() if len(member) < self.enough]
-        return (
-            len(pairs) >= self.enough
-            and len({self.outcomes[pair].round for pair in pairs}) > 1
-            and (not weak or len({pair for member in weak for pair in member}) >= self.enough)
-        )
+        if cause[0] == "network":
+            smaller = Counter(c for number in ways for c in self._causes_of_way(number) if c != cause).most_common(1)
+            return not smaller or len(pairs) - smaller[0][1] / 2 >= self.enough
+        others = max(len(proven) - len(weak) - 1, 0)
+        return not weak or len({pair for member in weak for pair in member}) + others >= self.enough
 
     def _with_good_partners(self, cause: Cause, ways: Iterable[int]) -> dict[At, set[int]]:
         """Return the pairs that nothing else may explain, by the end of the cause that failed in them."""
@@ -291,6 +296,8 @@ class _Case:
 
         for pair in wanted:
             take(*pair)
+        for end in self._unlinked(network, good, known):
+            take(end, next((each for each in good if each in free and not self._same_leaf(network, end, each)), end))
         rest = sorted(doubtful & free)
         random.shuffle(rest)
         random.shuffle(good)
@@ -301,6 +308,13 @@ class _Case:
                 if able:
                     take(end, able[0])
         return sorted(turn)
+
+    def _unlinked(self, network: str, good: Sequence[int], known: Collection[int]) -> list[int]:
+        """Return an end of each leaf that nothing is known of but its inside."""
+        beside = {self.leaf_of((network, end)): end for end in good}
+        for leaf in {self.leaf_of((network, end)) for end in known}:
+            beside.pop(leaf, None)
+        return [end for leaf, end in beside.items() if leaf and not {("up", leaf), ("down", leaf)} <= self.good]
 
     def _same_leaf(self, network: str, one: int, other: int) -> bool:
         return self.leaf_of((network, one)) == self.leaf_of((network, other))
