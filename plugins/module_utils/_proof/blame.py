@@ -301,10 +301,12 @@ class _Case:
         rest = sorted(doubtful & free)
         random.shuffle(rest)
         random.shuffle(good)
-        for partners in (good, rest):
+        # A good one beside another leaf leaves that end alone to blame. Where none is left, a pair within a leaf tells
+        # whether it is the leaf.
+        for partners, beside in ((good, False), (rest, True)):
             for end in [each for each in rest if each in free]:
-                able = [p for p in islice((p for p in partners if p in free and p != end), _TRIES)]
-                able.sort(key=lambda p: (pair_of(end, p) in met, self._same_leaf(network, end, p)))
+                able = list(islice((each for each in partners if each in free and each != end), _TRIES))
+                able.sort(key=lambda each: (pair_of(end, each) in met, self._same_leaf(network, end, each) != beside))
                 if able:
                     take(end, able[0])
         return sorted(turn)
