@@ -45,6 +45,7 @@ def roles() -> list[dict[str, Any]]:
         ROLLOUT: rights.rollout_needs(["any"]),
         JOIN: rights.joining_needs(["any"]),
         "rdma-fabric-labels": rights.labelling_needs(drivers=True),
+        "rdma-fabric-devices": rights.device_needs(["any"]),
         "rdma-fabric-helm": {**rights.push_needs(custom, find, SET, "any"), **rights.OPERATOR_NEEDS, **status},
         DRIFT: rights.comparison_needs(wanted, find, SET, "any"),
         "rdma-fabric-support": rights.support_needs([*wanted, *custom], find, SET, "any"),

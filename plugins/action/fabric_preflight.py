@@ -55,6 +55,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run
     dry_run_release,
     dry_run_removal,
     dry_run_rollout,
+    say_device_rights,
     say_other_daemon_sets,
     say_running_operators,
     seen_or_said,
@@ -72,6 +73,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices impo
     why_nothing_is_deleted,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import why_unplaced
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import plugins_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     drained,
     nodes_of,
@@ -273,6 +275,8 @@ class ActionModule(ChartAction):
                 besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)
                 besides += self._of_nodes(connection, arguments["spec"], waves, problems)
                 besides += users_of_lost(connection, found[0].changes)
+                plugins = plugins_of(objects_of(waves)) if arguments["spec"].get("hosts") else {}
+                besides += say_device_rights(connection, {place for place, _name in plugins}) if plugins else []
                 besides += moved_parts(_configured(found[0].changes))
                 besides += assigned_twice((change.before, change.after) for change in found[0].changes)
                 dropped = [str(change.key) for change in found[0].changes if change.action == DELETED]

@@ -214,7 +214,7 @@ def chart_arguments(place: Place) -> dict[str, Any]:
 # They run modules, on hosts or of others, or take the variables of hosts.
 IN_A_PLAY = {
     *("mofed_driver", "mofed_driver_info", "nv_peer_mem", "nv_peer_mem_info", "rdma_host", "rdma_info", "rdma_record"),
-    *("fabric_chart", "fabric_hosts", "fabric_input", "fabric_rollout", "node_labels"),
+    *("fabric_chart", "fabric_hosts", "fabric_input", "fabric_rollout", "node_devices", "node_labels"),
 }
 
 SCENARIOS = {
@@ -286,6 +286,7 @@ SCENARIOS = {
         prepare=lambda place: apply_nodes(place.cluster.api, [kwok_node(place.nodes()[0])]),
         before=read_a_host,
     ),
+    "node_devices": Scenario(lambda _place: {"hosts": ["localhost"], "waves": []}, changes=False),
     "node_slot": Scenario(
         lambda place: {"node": place.nodes()[0], "namespace": place.namespace, "run": "attributes"}, changes=True
     ),

@@ -21,12 +21,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch impor
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.access import missing_rights
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
     DryRun,
     dry_run,
     dry_run_joining,
     dry_run_labelling,
+    say_device_rights,
     say_running_operators,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights import (
@@ -50,6 +52,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.servers import SERVICE_RANGE
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
+from ansible_collections.rdma.fabric.tests.unit.plugins import test_node_devices
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.fleet import INVENTORY
 from tools.rights import BESIDE, FILE, finder
@@ -59,8 +62,8 @@ GROUP = "rbac.authorization.k8s.io"
 ROLES: dict[str, Json] = {
     each["metadata"]["name"]: each for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
 }
-PUSH, PROOF, ROLLOUT, JOIN, LABELS, DRIFT = (
-    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "labels", "drift")
+PUSH, PROOF, ROLLOUT, JOIN, LABELS, DEVICES, DRIFT = (
+    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "labels", "devices", "drift")
 )
 # No object takes them: they are for what address ranges are held against.
 OF_ADDRESSES = [rule for rule in PUSH if rule["resources"] in (["services"], ["servicecidrs"])]
@@ -387,3 +390,39 @@ def test_the_right_to_label_nodes_is_missed_by_name_and_is_all_that_it_takes(
         assert found["nodes"] == ["rights-of-labels"], found
     finally:
         delete_nodes(bare.api, {"rights-of-labels"})
+
+
+def test_the_right_to_start_a_device_plugin_anew_is_missed_by_name_and_is_all_that_it_takes(
+    bare: ControlPlane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plugin, namespace = test_node_devices.PLUGIN, test_node_devices.NAMESPACE
+    (notice,) = say_device_rights(connection_of(person(bare)), [namespace])
+    assert f"delete, list pods in the namespace {namespace}" in notice and "rdma-fabric-devices" in notice
+    kubeconfig = person(bare, *DEVICES)
+    assert say_device_rights(connection_of(kubeconfig), [namespace]) == []
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(kubeconfig))
+    pods, names = f"/api/v1/namespaces/{namespace}/pods", ("a", "b")
+    selector = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [*names]}]}
+    template = plugin["spec"]["template"]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [selector]}}}
+    spec = {"containers": [{"name": "c", "image": "registry.example/c:1"}], "affinity": affinity}
+    body = {**plugin, "spec": {**plugin["spec"], "template": {**template, "spec": spec}}}
+    apply_nodes(bare.api, [kwok_node(name, allocatable={test_node_devices.RESOURCE: "2"}) for name in names])
+
+    def there() -> dict[str, str]:
+        found = bare.api.call("GET", pods, query={"labelSelector": "app=sriovdp"})["items"]
+        ready = [pod for pod in found if is_ready(pod) and not pod["metadata"].get("deletionTimestamp")]
+        return {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in ready}
+
+    try:
+        bare.api.call("POST", f"/apis/apps/v1/namespaces/{namespace}/daemonsets", body)
+        until(lambda: len(there()) == len(names))
+        before = there()
+        hosts = {"a": test_node_devices.executed("vfs:0000:18:00.0"), "b": test_node_devices.executed()}
+        result = test_node_devices.run(tmp_path, hosts)
+        assert result["pods"] == [{"node": "a", "pod": before["a"]}], result
+        after = there()
+        assert (after["a"] != before["a"], after["b"]) == (True, before["b"])
+    finally:
+        bare.api.call("DELETE", f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{plugin['metadata']['name']}")
+        delete_nodes(bare.api, set(names))

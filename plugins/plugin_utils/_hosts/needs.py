@@ -101,6 +101,22 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
     return Held(list(dict.fromkeys(unmet)), _devices(taken, hosts))
 
 
+def devices_of(objects: Sequence[Mapping[str, Any]], document: Document) -> dict[str, int]:
+    """Return how many devices the SR-IOV device plugin among rendered objects offers of each resource on a host.
+
+    Left out is what its facts do not tell, and what comes after such a resource in the same plugin.
+    """
+    host, found = _host(document), dict[str, int]()
+    untold: list[Any] = []
+    offers = [each for each in offers_of(objects) if each.plugin == table.SRIOV]
+    for place, offer in enumerate(offers):
+        untold += [offer.pod] if any(each.get(key) for each in offer.selectors for key in UNTOLD) else []
+        before = [one for one in offers[:place] if one.pod is offer.pod]
+        for functions in _taken(before, offer, [host]).values() if offer.pod not in untold else ():
+            found[offer.resource] = found.get(offer.resource, 0) + len(functions)
+    return found
+
+
 def _host(document: Document) -> Host:
     facts, desired, labels = document["facts"], document.get("desired") or {}, labels_of(document)
     names, moved = names_of(document)

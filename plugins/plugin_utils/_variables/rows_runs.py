@@ -49,6 +49,7 @@ RUN = (
         "path",
         ("Directory on the controller for the results of the run and its report.",),
         (
+            "cluster",
             "discover",
             "drift",
             "host",

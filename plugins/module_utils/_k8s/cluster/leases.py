@@ -13,6 +13,7 @@ from ..api.kinds import Resource, collection_path, object_path
 from ..api.transport import Connection
 from ..api.watch import Watch
 from ..objects.objects import Json, Key
+from .deletion import delete_as_read
 
 _API_VERSION = "coordination.k8s.io/v1"
 _LEASES = Resource("leases", True)
@@ -42,27 +43,6 @@ def write_lease(connection: Connection, lease: Mapping[str, Any]) -> Json | None
     return checked_object(body, key, f"{verb} {key}")
 
 
-def delete_lease(connection: Connection, lease: Mapping[str, Any], *, dry_run: bool = False) -> bool:
+def delete_lease(connection: Connection, lease: Json, *, dry_run: bool = False) -> bool:
     """Delete a Lease as it was read; tell whether it is gone, which one that was changed since is not."""
-    metadata = lease["metadata"]
-    key = Key(_API_VERSION, "Lease", metadata["namespace"], metadata["name"])
-    conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions}
-    if dry_run:
-        options["dryRun"] = ["All"]
-    try:
-        connection.request(
-            "delete",
-            object_path(key, _LEASES),
-            what=str(key),
-            query={"dryRun": "All"} if dry_run else None,
-            body=options,
-            content_type="application/json",
-        )
-    except ApiFault as fault:
-        if fault.fault is Fault.NOT_FOUND:
-            return True
-        if fault.fault is not Fault.CONFLICT:
-            raise
-        return False
-    return True
+    return delete_as_read(connection, lease, _LEASES, by=("uid", "resourceVersion"), dry_run=dry_run)

@@ -14,6 +14,7 @@ from ..api.kinds import PODS, Resource, object_path
 from ..api.snapshot import list_objects
 from ..api.transport import Connection, Patience
 from ..objects.objects import MANAGER, Json, Key
+from .deletion import delete_as_read
 
 _NODES = Resource("nodes", False)
 _DAEMON_SETS = Resource("daemonsets", True)
@@ -165,6 +166,11 @@ def evict_pod(connection: Connection, namespace: str, name: str, uid: str, *, dr
         body=body,
         content_type="application/json",
     )
+
+
+def delete_pod(connection: Connection, pod: Json, *, dry_run: bool = False) -> None:
+    """Delete exactly this pod, where it is still there. Raises :class:`ApiFault`."""
+    delete_as_read(connection, pod, PODS, dry_run=dry_run)
 
 
 def _read(connection: Connection, key: Key, resource: Resource) -> Json | None:

@@ -31,6 +31,7 @@ from .rights import (
     Find,
     Need,
     Needs,
+    device_needs,
     diagnosis_needs,
     grouped,
     joining_needs,
@@ -189,6 +190,13 @@ def dry_run_joining(connection: Connection, nodes: Iterable[str]) -> DryRun:
 def dry_run_labelling(connection: Connection, *, drivers: bool) -> DryRun:
     """Look whether nodes can be labelled, with ``drivers`` by the pods of drivers too; raises :class:`ApiFault`."""
     return _check_rights(connection, labelling_needs(drivers=drivers), _LABELS)
+
+
+def say_device_rights(connection: Connection, namespaces: Iterable[str]) -> list[str]:
+    """Say what keeps pods of the SR-IOV device plugin from being started anew, as notices; raises ApiFault."""
+    found = _check_rights(connection, device_needs(namespaces), "rdma-fabric-devices")
+    why = "where this run changes VFs it could not start the device plugin anew"
+    return [*(f"{why}: {problem}" for problem in found.problems), *found.notices]
 
 
 def dry_run_release(connection: Connection, release: str, namespace: str) -> DryRun:

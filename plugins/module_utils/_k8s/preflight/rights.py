@@ -185,6 +185,12 @@ def labelling_needs(*, drivers: bool) -> Needs:
     return dict.fromkeys([*(Need("", "nodes", "", verb) for verb in ("get", "list", "patch")), *pods], frozenset())
 
 
+def device_needs(namespaces: Iterable[str]) -> Needs:
+    """Return what it takes to start pods of the SR-IOV device plugin, in the given namespaces, anew, and to wait."""
+    pods = [Need("", "pods", place, verb) for place in sorted(set(namespaces)) for verb in ("delete", "list")]
+    return dict.fromkeys([Need("", "nodes", "", "list"), *pods], frozenset())
+
+
 def release_needs(namespace: str) -> Needs:
     """Return what a release of Helm in a namespace needs to be kept there, and to be told from other operators.
 

@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The SR-IOV device plugin's pods on nodes whose functions a run changes, and what these nodes then offer. Pure.
+
+The plugin looks for devices when it starts, and not again (``cmd/sriovdp/main.go`` of sriov-network-device-plugin).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Sequence, Tuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import PLANNED
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.diagnosis import log_command, pod_reasons
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV
+
+Body = Mapping[str, Any]
+Place = Tuple[str, str]
+"""Namespace and name of a DaemonSet."""
+Plugins = Mapping[Place, Body]
+
+POD_SELECTOR = "app=sriovdp"
+"""The label of the plugin's pods, ours as upstream's (``_fabric/rendering/components/device_plugins.py``)."""
+_COMPONENT = "app.kubernetes.io/component"
+# It finds functions by the names of their ports, too, which take a driver's reload or as little as one.
+_CHANGES = tuple(f"{name}:" for name, each in CONCERNS.items() if each.renews_vfs or each.asks_reload)
+
+
+def is_renewed(result: Body, plan: Body, *, check: bool) -> bool:
+    """Tell whether what ``rdma_host`` registered changes which functions the plugin finds; with ``check``, would."""
+    steps = [each["id"] for each in result.get("executed") or ()]
+    if check and not result.get("recorded"):
+        steps += [each["id"] for each in plan.get("steps") or () if each["status"] == PLANNED]
+    return any(str(step).startswith(_CHANGES) for step in steps)
+
+
+def plugins_of(objects: Sequence[Body]) -> dict[Place, Body]:
+    """Return the DaemonSets of the plugin among rendered objects, by namespace and name."""
+    return {
+        (str(each["metadata"]["namespace"]), str(each["metadata"]["name"])): each
+        for each in objects
+        if each["kind"] == "DaemonSet" and (each["metadata"].get("labels") or {}).get(_COMPONENT) == SRIOV
+    }
+
+
+def rolled_out(rows: Sequence[Body]) -> set[Place]:
+    """Return the DaemonSets whose pods a batch replaces or has replaced, by the rows of its result."""
+    return {
+        (str(row["namespace"]), str(row["name"]))
+        for row in rows
+        if row["kind"] == "DaemonSet"
+        and (row["action"] == "created" or any(field.startswith("spec.template") for field in row["fields"]))
+    }
+
+
+def pods_of(pods: Sequence[Json], plugins: Plugins) -> Iterator[tuple[Place, Json]]:
+    """Yield the pods that run or start, each with the DaemonSet that it is of."""
+    for pod in pods:
+        metadata = pod["metadata"]
+        for owner in metadata.get("ownerReferences") or ():
+            place = (str(metadata["namespace"]), str(owner.get("name")))
+            if owner.get("kind") == "DaemonSet" and place in plugins and not metadata.get("deletionTimestamp"):
+                yield place, pod
+
+
+def what_is_missing(node: Body, pods: Sequence[Body], wanted: Mapping[str, int]) -> str:
+    """Return why a node does not offer what it is to yet, empty where it does; ``pods`` are its pods of the plugin."""
+    unready = [pod for pod in pods if not is_ready(pod)]
+    if not pods or unready:
+        told = [*filter(None, [*(each for pod in unready for each in pod_reasons(pod)), *map(log_command, unready)])]
+        return f"no pod of the device plugin is ready there{': ' if told else ''}{'; '.join(told)}"
+    there = (node.get("status") or {}).get("allocatable") or {}
+    short = [
+        f"{name} {there.get(name, 'nothing')}, expected {count}"
+        for name, count in sorted(wanted.items())
+        if str(there.get(name, "0")) != str(count)
+    ]
+    log = f"kubectl logs --namespace={pods[0]['metadata']['namespace']} {pods[0]['metadata']['name']}"
+    return f"it offers {' and '.join(short)} ({log} says what the plugin has found)" if short else ""
