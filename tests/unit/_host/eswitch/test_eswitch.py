@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import connectx7
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family, host_with
@@ -576,3 +577,12 @@ def test_bad_wishes_are_told_before_anything_is_touched(entry: dict[str, Any], s
     _desired, violations, _notices = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [{"pci": PF, **entry}]})
     assert len(violations) == 1
     assert says in str(violations[0])
+
+
+def test_a_recorded_host_is_switched_though_the_recording_shows_its_former_mode() -> None:
+    kernel, pci = Kernel(FLEET["roce-h100-01"]().document()), "0000:40:00.0"
+    assert kernel.run(["devlink", "-j", "dev", "eswitch", "show", f"pci/{pci}"], 1.0).rc == 0
+    entry = {"pci": pci, "vfs": 4, "eswitch_mode": "switchdev"}
+    assert not applied(kernel, igb.wish(entry, **ALLOWED)).get("failed")
+    assert mode_of(kernel, pci) == "switchdev"
+    assert not applied(kernel, igb.wish(entry, **ALLOWED))["changed"]

@@ -149,6 +149,11 @@ class Kernel:
         result = known.run(self, argv)
         if self._time - started > timeout:
             raise HostError("ETIMEDOUT", argv[0])
+        if result.rc == 0 and not known.only_reads(argv):
+            # What it was recorded to show is of the host before.
+            own = [each for each in self._commands if posixpath.basename(each.split()[0]) == name]
+            for each in own:
+                del self._commands[each]
         return result
 
     # Machine.
