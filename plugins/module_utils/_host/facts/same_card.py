@@ -104,25 +104,26 @@ def place_of(host: Host, address: str, card: Card) -> str:
 
 def serial_of(vpd: bytes) -> str:
     """Return a digest of the serial number in vital product data, empty if there is none."""
+    serial = fields_of(vpd).get(_SERIAL)
+    return "" if serial is None else hashlib.sha256(serial).hexdigest()[:_DIGITS]
+
+
+def fields_of(vpd: bytes) -> dict[bytes, bytes]:
+    """Return the fields of vital product data by keyword: ``SN``, the serial number, ``PN``, the part number."""
+    fields: dict[bytes, bytes] = {}
     offset = 0
     while offset + 3 <= len(vpd) and vpd[offset] != _END:
         large = vpd[offset] & _LARGE
         length = int.from_bytes(vpd[offset + 1 : offset + 3], "little") if large else vpd[offset] & 7
         begin = offset + (3 if large else 1)
-        if vpd[offset] == _READ_ONLY:
-            return _serial_field(vpd[begin : begin + length])
         offset = begin + length
-    return ""
-
-
-def _serial_field(fields: bytes) -> str:
-    offset = 0
-    while offset + 3 <= len(fields):
-        value = fields[offset + 3 : offset + 3 + fields[offset + 2]]
-        if fields[offset : offset + 2] == _SERIAL:
-            return hashlib.sha256(value.strip(b" \0")).hexdigest()[:_DIGITS]
-        offset += 3 + fields[offset + 2]
-    return ""
+        if large and vpd[begin - 3] == _READ_ONLY:
+            part = vpd[begin:offset]
+            while len(part) >= 3:
+                fields.setdefault(part[:2], part[3 : 3 + part[2]].strip(b" \0"))
+                part = part[3 + part[2] :]
+            break
+    return fields
 
 
 def _card(host: Host, address: str) -> Card:
