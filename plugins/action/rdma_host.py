@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 from pathlib import Path
-from typing import Any, ClassVar, Mapping
+from typing import Any, ClassVar, Iterator, Mapping, Sequence, cast
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
@@ -16,6 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
@@ -26,7 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import DEFAULT_SECONDS, HostSpec, check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import answer_problems
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import answer_problems, facts_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import REBOOT, stage_of_host, versions_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
@@ -43,6 +45,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import nic_templates
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.explained import explained
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.kept import kept_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
@@ -107,26 +110,30 @@ class ActionModule(HostAction):
             raise ActionFailure(f"timeout: {arguments['timeout']} is negative; 0 means no limit")
         name = str(task_vars.get("inventory_hostname", ""))
         given, said = self._as_the_task_sees_it(name, arguments, task_vars)
+        given, of_cards = nic_templates.split(given)
         desired = check_spec(given)
+        # A document has what was asked for, so that a later run can tell another input.
+        asked = cast(HostSpec, {**desired, "requests": [*desired["requests"], *of_cards]})
         recorded = arguments["recording"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
         if arguments["mode"] == KEPT:
             if output is None or arguments["state"] != "present":
                 raise ActionFailure(_NOT_KEPT)
-            return kept_result(output, desired, check=self.check_mode, strict=arguments["strict"])
+            return kept_result(output, asked, check=self.check_mode, strict=arguments["strict"])
         if output is not None:
             # Before the host is changed: what was done to it must not be lost for want of a place.
             make_run_directory(output.parent)
         file, state = TurnFile(arguments["turn_file"], check=self.check_mode), arguments["state"]
         with file.stage(lambda turn: stage_of_host(turn, state)) as part:
             part.first = {"state": state, "before": _versions_of_document(output)}
+            desired, of_templates = self._with_templates(name, desired, of_cards, arguments, task_vars)
             if recorded:
                 result = self._plan_recorded(desired, recorded, arguments)
             else:
                 result = self._answer_in_time(name, desired, arguments, task_vars)
                 check_result(name, result, keeps=output is not None)
             # Of other answers the shape of plan and facts is not known.
-            result = explained(result, desired) if recorded or output is not None else result
+            result = explained(result, desired, of_templates) if recorded or output is not None else result
             result["reboot_due"] = self._reboot_due(result, arguments)
             boot = result.pop("boot_id", "")
             result["is_controller"] = bool(boot) and boot == boot_of_controller()
@@ -142,7 +149,7 @@ class ActionModule(HostAction):
             document = {
                 "host": name,
                 "recorded": bool(recorded),
-                "desired": desired,
+                "desired": asked,
                 "facts": result.pop("facts"),
                 "plan": result.pop("plan"),
             }
@@ -195,6 +202,37 @@ class ActionModule(HostAction):
         desired, notices = with_variables_of_task(host, spec, task_vars, self.templated)
         return desired, list(notices)
 
+    def _with_templates(
+        self,
+        name: str,
+        desired: HostSpec,
+        requests: Sequence[Mapping[str, Any]],
+        arguments: Mapping[str, Any],
+        task_vars: dict[str, Any],
+    ) -> tuple[HostSpec, list[str]]:
+        """Return the desired state with what templates ask of the host's cards, and notices.
+
+        The host must be read to find these cards. Serial and part numbers are no facts, so that no document has them.
+        """
+        identities: Mapping[str, nic_templates.Identity] = {}
+        if not requests or arguments["state"] != "present":
+            return desired, []
+        if arguments["recording"]:
+            facts = gather(self.recorded_host(arguments["recording"]), desired["connection_address"])
+            return nic_templates.with_templates(desired, requests, facts, identities)
+        with self._in_time(name, arguments):
+            answer = self.run_module("rdma_info", {}, task_vars)
+            if not answer.get("failed") and nic_templates.wants_identities(requests):
+                printed = self._low_level_execute_command(nic_templates.READ_IDENTITIES)
+                identities = nic_templates.identities_of(printed["stdout"])
+        read = completed(answer.get("facts"))
+        problems = [str(answer.get("msg"))] if answer.get("failed") else facts_problems(read)
+        if problems:
+            raise ActionFailure(
+                f"the facts of {name}, by which templates select its cards, are not known: {problems[0]}"
+            )
+        return nic_templates.with_templates(desired, requests, read, identities)
+
     def _plan_recorded(self, desired: HostSpec, recorded: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         host = self.recorded_host(recorded)
         run = Run(
@@ -220,9 +258,15 @@ class ActionModule(HostAction):
         self, host: str, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
         """Return what the module answers; raises ActionFailure where the host does not answer in time."""
+        with self._in_time(host, arguments):
+            return self._run_module(desired, arguments, task_vars)
+
+    @contextlib.contextmanager
+    def _in_time(self, host: str, arguments: Mapping[str, Any]) -> Iterator[None]:
+        """Raise ActionFailure where the host does not answer in time."""
         try:
             with within(arguments["timeout"]):
-                return self._run_module(desired, arguments, task_vars)
+                yield
         except TimedOut:
             raise ActionFailure(
                 f"{host} has not answered for {arguments['timeout']} s (rdma_fabric_host_timeout). The work may "

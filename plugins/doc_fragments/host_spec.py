@@ -318,7 +318,8 @@ options:
         description: >-
           Requests of policies to the host. Each has C(source), C(node_selector), and C(driver) or C(peer_memory), and
           can have C(node_terms), lists of requirements on labels as in a node affinity, one of which has to match.
-          C(kernel_modules) are loaded on hosts that have a port of C(link_layer), if that is given.
+          C(kernel_modules) are loaded on hosts that have a port of C(link_layer), if that is given. C(cards) are what a
+          template of the NIC configuration operator asks of cards.
         type: list
         elements: dict
 """

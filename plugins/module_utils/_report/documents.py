@@ -187,6 +187,11 @@ def host_document_violations(source: str, document: Any) -> list[Violation]:
     return [Violation(source, path, problem, _WRITTEN_BY) for path, problem in problems]
 
 
+def facts_problems(facts: Any) -> list[str]:
+    """Return what is wrong with the facts of a host, each as place and problem."""
+    return [f"{path} {problem}" for path, problem in problems_of(facts, _FACTS, "facts")]
+
+
 def answer_problems(answer: Mapping[str, Any], document: Mapping[str, Any] | None) -> list[str]:
     """Return what is wrong with the answer of a host to ``rdma_host``, each as place and problem.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Any, Callable, Iterable, Iterator, Mapping, Pattern
+from typing import Any, Callable, Iterable, Iterator, Mapping, Pattern, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
@@ -140,8 +140,8 @@ _SELECTED_BY = re.compile(r"none of its ports \((?:.*; )?by name: ([^;)]+)")
 _DEVICE_FILES = ("ib_umad", "ib_uverbs", "rdma_ucm")
 
 
-def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of a host, with notices about what its plan means for the cluster."""
+def explained(result: dict[str, Any], desired: Mapping[str, Any], said: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the answer of a host, with what was ``said`` before it, and what its plan means for the cluster."""
     if not result.get("plan") or not result.get("facts"):
         return result
     facts = completed(result["facts"])
@@ -152,7 +152,7 @@ def explained(result: dict[str, Any], desired: Mapping[str, Any]) -> dict[str, A
     done = {each["id"] for each in result.get("executed") or () if f" [{BOOT}; " not in each["line"]}
     ids = {*done, *(step["id"] for step in steps)}
     document = {"desired": desired, "facts": facts, "ids": ids, "steps": steps}
-    found = [notice for judge in _NOTICES for notice in judge(document)]
+    found = [*said, *(notice for judge in _NOTICES for notice in judge(document))]
     return {**result, "plan": {**plan, "notices": [*plan["notices"], *found]}} if found else result
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import gzip
 import json
@@ -26,13 +27,17 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rdma.fabric.plugins.action import rdma_host as rdma_host_action
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import nic_templates
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out, run_apart
@@ -782,6 +787,75 @@ class TestGuard:
         assert result["given"] == {"confirm": "0123"}
         assert plan(confirm="0123")["failed"]
         assert plan(desired=None)["failed"]
+
+
+class TestTemplatesOfCards:
+    """What templates ask of cards is resolved by facts before the host is planned."""
+
+    @staticmethod
+    def desired(**selector: Any) -> dict[str, Any]:
+        cards = {"kind": "NicInterfaceNameTemplate", "rails": [[PF]], "ports_per_card": 1, "name": "net%rail_id%"}
+        if selector:
+            of_card = {"device": "1017", "pci": [], "serials": [], "parts": [], **selector}
+            settings = {"link_layer": None, "firmware": {}, "ports": {"queues": {"rx_ring": 512}}}
+            cards = {"kind": "NicConfigurationTemplate", **of_card, **settings, "max_read_request": None}
+        request = {"source": f"{cards['kind']}/x", "node_selector": {}, "cards": {"rdma_name": None, **cards}}
+        return {"requests": [request, {"source": "a", "node_selector": {"no": "host"}}]}
+
+    def test_a_recorded_host_is_planned_with_it_and_its_document_has_what_was_asked(
+        self, plan: Plan, recording: Path, tmp_path: Path
+    ) -> None:
+        output = tmp_path / "egx-01.json"
+        plan(recording=str(recording), desired=self.desired(), output_file=str(output), check=True)
+        document = json.loads(output.read_text())
+        assert [step["action"] for step in document["plan"]["steps"]] == ["rename ens2f0 to net0"]
+        requests = document["desired"]["requests"]
+        assert [each.get("cards", {}).get("name") for each in requests] == [None, "net%rail_id%"]
+        kept = {"mode": "kept", "output_file": str(output), "check": True}
+        assert not plan(**kept, desired=self.desired()).get("failed")
+        assert "was made from another input" in plan(**kept, desired=self.desired(serials=["MT1"]))["msg"]
+        absent = plan(recording=str(recording), desired=self.desired(), state="absent", check=True)
+        assert not absent.get("failed")
+
+    def test_a_live_host_is_read_first_and_the_module_gets_entries(
+        self, plan: Plan, recording: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        facts = as_returned(gather(RecordedHost(load_recording(recording.read_bytes()))))
+        calls: list[Any] = []
+
+        def live(arguments: dict[str, Any]) -> dict[str, Any]:
+            calls.append(arguments)
+            return ANSWER if "desired" in arguments else {"facts": facts}
+
+        def low_level(_action: Any, command: str) -> dict[str, Any]:
+            calls.append(command)
+            # PCI local bus specification: VPD-R with the field SN.
+            data = base64.b64encode(b"\x90\x06\x00SN\x03MT1\x78").decode()
+            return {"stdout": f"{PF} {data}\n"}
+
+        monkeypatch.setattr(rdma_host_action.ActionModule, "_low_level_execute_command", low_level)
+        plan(live=live, desired=self.desired(serials=["MT1"]))
+        assert calls[:2] == [{}, nic_templates.READ_IDENTITIES]
+        (entry,) = calls[2]["desired"]["interfaces"]
+        assert (entry["pci"], entry["queues"]) == (PF, {"rx_ring": 512})
+        assert [each["source"] for each in calls[2]["desired"]["requests"]] == ["a"]
+        calls.clear()
+        plan(live=live, desired=self.desired())
+        assert calls[0] == {}
+        assert calls[1]["desired"]["interfaces"][0]["name"] == "net0"
+
+    @pytest.mark.parametrize(
+        ("answer", "why"),
+        [
+            ({"failed": True, "msg": "no Python"}, "are not known: no Python"),
+            ({}, "are not known: facts is null"),
+            ({"facts": {"nics": 1}}, "are not known: facts"),
+        ],
+    )
+    def test_a_host_whose_facts_are_not_known_is_not_planned(self, plan: Plan, answer: Any, why: str) -> None:
+        result = plan(live=lambda _arguments: dict(answer), desired=self.desired())
+        assert result["failed"]
+        assert why in result["msg"]
 
 
 class TestWriting:

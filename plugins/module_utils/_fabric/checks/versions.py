@@ -55,7 +55,7 @@ _WHEREABOUTS_NODE_SLICES = (0, 9, 0)
 _WHEREABOUTS_SLICES_BESIDE_OTHERS = (0, 9, 4)
 
 _RELEASE = re.compile(r"^network-operator-v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
-R26_7, R26_10 = (26, 7), (26, 10)
+R26_4, R26_7, R26_10 = (26, 4), (26, 7), (26, 10)
 Release = Tuple[int, int]
 """Year and month of a release of the vendor's operator."""
 # (kind or empty for both, field of the spec, nv-ipam's own first version, the vendor's first release with it).

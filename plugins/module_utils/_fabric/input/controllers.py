@@ -68,14 +68,13 @@ def _check_read(resource: Resource, definitions: Sequence[dict[str, Any]], *, de
         resource.place.at(*path).violation(problem, hint)
     reader, place = CONTROLLER_KINDS[resource.kind][1], resource.place.at("kind")
     is_of_cards = reader == nic_configuration.SECTION and isinstance(resource.spec, Mapping)
-    done = nic_configuration.on_hosts(resource.spec) if is_of_cards else ""
-    done = f"on hosts, {done} (rdma_fabric_interfaces and others)" if done else ""
+    done = nic_configuration.on_hosts(resource.kind, resource.spec) if is_of_cards else ""
     if not deployed:
         hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
-        problem = f"is read by a controller that the input does not deploy: {reader}"
-        place.violation(problem, "; ".join(filter(None, (hint, done))))
+        place.violation(f"is read by a controller that the input does not deploy: {reader}", hint)
     elif done and not flaws:
-        place.notice("is work that hosts can do without a controller", done)
+        hint = f"leave out {reader}, and it becomes, field by field, {done}"
+        place.notice("is work that hosts can do without a controller", hint)
 
 
 def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:

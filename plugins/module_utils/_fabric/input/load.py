@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Not
 
 from ..checks import driver_container, multus, nad, nv_ipam
 from ..checks.cni import RESOURCE_NAME
+from ..checks.nic_configuration import SECTION as CARDS
 from ..checks.versions import version_problems, version_remarks
 from ..common import openshift as platform
 from ..common.findings import Document, Findings, Place
@@ -29,6 +30,7 @@ from . import (
     functions,
     gpu_operator,
     helm,
+    nic_templates,
     openshift,
     policy,
     pools,
@@ -39,7 +41,7 @@ from .driver import COMPONENT as DRIVER
 from .given import check_given
 from .policy import Policy
 from .read import Input, fits, place_of, read
-from .resources import ATTACHMENT_KIND
+from .resources import ATTACHMENT_KIND, Resource
 from .settings import DEFAULT_NAMESPACE, DIRECT, ENGINE, HELM, complete, read_settings
 from .workloads import Surroundings, check_workload
 
@@ -64,6 +66,18 @@ class _Whole:
     def policies(self) -> list[Policy]:
         """The policies of the cluster and of nodes."""
         return ([self.cluster] if self.cluster else []) + self.nodes
+
+    @property
+    def templates(self) -> list[Resource]:
+        """The objects of the NIC configuration operator of which hosts do the work: it is not deployed."""
+        of_hosts = self.release is None and self.deployed.section(CARDS) is None
+        return nic_templates.of_hosts(self.given.objects) if of_hosts else []
+
+    @property
+    def objects(self) -> list[Resource]:
+        """The objects that are applied as given."""
+        done = [id(each) for each in self.templates]
+        return [each for each in self.given.objects if id(each) not in done]
 
     @property
     def has_driver_container(self) -> bool:
@@ -122,6 +136,7 @@ def build_spec(
     findings.raise_violations()
     # With an operator, what resources ask of hosts is its work, but for modules, which it does not load.
     requests = [] if release else _host_requests(whole.policies, given, all_settings, findings)
+    requests += nic_templates.host_requests(whole.templates)
     requests += policy.module_requests(whole.policies)
     configs = [network.config for network in given.networks if network.valid]
     requests += policy.requests_for("networks", nad.calls_of(configs))
@@ -136,7 +151,7 @@ def build_spec(
         "pools": [pool.entry for pool in given.pools],
         "networks": [net.entry for net in given.networks if net.kind != ATTACHMENT_KIND],
         "attachments": [net.entry for net in given.networks if net.kind == ATTACHMENT_KIND],
-        "objects": [resource.content for resource in given.objects],
+        "objects": [resource.content for resource in whole.objects],
         "settings": all_settings,
         "host_requests": requests,
         "rollouts": [] if release else policy.all_rollouts(whole.policies),
@@ -184,7 +199,8 @@ def _judge_hosts(whole: _Whole, findings: Findings) -> dict[str, dict[str, Any]]
     hosts = {name: reading[0] for name, reading in whole.deployed.hosts.items()}
     if whole.release is None:
         services.check(replace(whole.deployed, hosts=hosts), given.networks, given.objects)
-        controllers.check(whole.deployed, given.objects)
+        controllers.check(whole.deployed, whole.objects)
+        nic_templates.check(whole.templates, hosts)
         has_plugins = bool(given.function_policies) or any("sriovDevicePlugin" in one.spec for one in whole.policies)
         claims.remark(given.objects, has_plugins=has_plugins)
         functions.check_hosts(given.function_policies, hosts)
