@@ -37,7 +37,8 @@ def roles() -> list[dict[str, Any]]:
     # What an operator of the chart reads, and network attachments.
     custom = [Key(version, kind, "any", "any") for kind, version in API_VERSIONS.items()]
     status = rights.status_needs("any")
-    besides = rights.OPERATOR_NEEDS, rights.DOUBLE_NEEDS, rights.TRIAL_NEEDS, rights.USER_NEEDS, status
+    found = rights.OPERATOR_NEEDS, rights.DOUBLE_NEEDS, rights.LEFT_NEEDS
+    besides = *found, rights.TRIAL_NEEDS, rights.USER_NEEDS, status
     looks = {need: names for needs in (rights.address_needs(), *besides) for need, names in needs.items()}
     push = rules_of(plain, find, looks)
     needs: dict[str, rights.Needs] = {

@@ -43,9 +43,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
     BatchRequest,
     Change,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import (
+    ClusterFacts,
+    read_cluster_facts,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import say_gpu_side
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import programs_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.placement import kept_off
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
     DryRun,
@@ -57,9 +61,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run
     dry_run_rollout,
     say_device_rights,
     say_other_daemon_sets,
-    say_running_operators,
     seen_or_said,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.operators import look_for_operators, say_left
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import task_environment
@@ -87,6 +91,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_node
     read_api_servers,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.joining import objections_to_join
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.left_behind import left_on_nodes
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import (
     in_use,
     labels_nodes,
@@ -273,7 +278,6 @@ class ActionModule(ChartAction):
             besides: list[str] = []
             if found:
                 besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)
-                besides += self._of_nodes(connection, arguments["spec"], waves, problems)
                 besides += users_of_lost(connection, found[0].changes)
                 plugins = plugins_of(objects_of(waves)) if arguments["spec"].get("hosts") else {}
                 besides += say_device_rights(connection, {place for place, _name in plugins}) if plugins else []
@@ -281,6 +285,8 @@ class ActionModule(ChartAction):
                 besides += assigned_twice((change.before, change.after) for change in found[0].changes)
                 dropped = [str(change.key) for change in found[0].changes if change.action == DELETED]
                 problems += [why_nothing_is_deleted(dropped)] if dropped and self._is_partial else []
+            if removal is None and (waves or arguments["rollout"]):
+                besides += self._of_nodes(connection, arguments, waves, problems)
             if waves and removal is not None and removal.cluster:
                 found.append(self._checked_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):
@@ -326,20 +332,48 @@ class ActionModule(ChartAction):
         release, unseen = seen_or_told(lambda: read_release(connection), "the version of the server was not checked")
         problems += [f"the cluster: {problem}" for problem in (too_new(release, objects) if release else [])]
         old = [*unseen, *(say_old(release) if release else [])]
-        return [*old, *say_running_operators(connection), *say_other_daemon_sets(connection, objects)]
+        return [*old, *say_other_daemon_sets(connection, objects)]
+
+    def _of_operators(
+        self,
+        connection: Connection,
+        arguments: dict[str, Any],
+        waves: list[dict[str, Any]],
+        nodes: Sequence[Json],
+        problems: list[str],
+    ) -> list[str]:
+        """Return what is to be known of operators, and of what those that are gone have left.
+
+        A driver's upgrade that none of them ends is a problem where the run would wait for it. Who only takes nodes in
+        turn need not see the rest.
+        """
+        programs, notices = look_for_operators(connection)
+        if programs is None:
+            return notices if waves else []
+        ours = frozenset().union(*map(programs_of, objects_of(waves)))
+        slots, left = left_on_nodes(nodes, programs | ours, drivers=_has_drivers(arguments["spec"]))
+        if arguments["rollout"]:
+            problems += [f"the cluster: {each}" for each in slots]
+            slots = []
+        return [*([*notices, *say_left(connection, programs)] if waves else []), *slots, *left]
 
     def _of_nodes(
-        self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]
+        self,
+        connection: Connection,
+        arguments: dict[str, Any],
+        waves: list[dict[str, Any]],
+        problems: list[str],
     ) -> list[str]:
         """Add to the problems where ranges, folders and node policies do not fit the cluster; return the notices.
 
-        Pools that keep parts for nodes which there are not are among these.
+        Pools that keep parts for nodes which there are not are among these, and what operators have left.
         """
+        spec = arguments["spec"]
         ranges, used, with_cdi = has_ranges(spec), folders_used(spec, waves), plugins_with_cdi(waves)
         pools = spec.get("pools") or []
-        if not (ranges or used or with_cdi or may_meet(spec) or names_nodes(pools)):
-            return []
-        read = read_cluster_facts(connection, services=ranges)
+        asked = ranges or used or with_cdi or may_meet(spec) or names_nodes(pools) or arguments["rollout"]
+        read = read_cluster_facts(connection, services=ranges) if asked else ClusterFacts()
+        said = [] if spec.get("chart") else self._of_operators(connection, arguments, waves, read.bodies, problems)
         wrong, notices = misplaced(spec.get("settings") or {}, used, read.kubelets)
         wrong += meetings(spec, [(node, labels) for node, _version, labels in read.kubelets])
         problems += [f"the cluster: {problem}" for problem in wrong]
@@ -348,7 +382,7 @@ class ActionModule(ChartAction):
         notices += absent_nodes(pools, read.runtimes) if read.runtimes else []
         # A host's node usually has its name.
         notices += kept_off(objects_of(waves), read.bodies, spec.get("hosts") or {})
-        return [*notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
+        return [*said, *notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
 
     def _checked_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> DryRun:
         """Return what would keep the removal of the set from its end, pods that use it among that."""

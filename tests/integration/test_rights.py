@@ -29,9 +29,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run
     dry_run_joining,
     dry_run_labelling,
     say_device_rights,
-    say_running_operators,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.operators import look_for_operators, say_left
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights import (
+    LEFT_NEEDS,
     Need,
     address_needs,
     comparison_needs,
@@ -67,6 +68,8 @@ PUSH, PROOF, ROLLOUT, JOIN, LABELS, DEVICES, DRIFT = (
 )
 # No object takes them: they are for what address ranges are held against.
 OF_ADDRESSES = [rule for rule in PUSH if rule["resources"] in (["services"], ["servicecidrs"])]
+# Nor these, by which is seen what operators have left.
+OF_OPERATORS = [rule for rule in PUSH if rule["apiGroups"][0] in {need.group for need in LEFT_NEEDS}]
 FURTHER = {name: ROLES[role]["rules"] for name, role in BESIDE.items()}
 
 
@@ -168,7 +171,7 @@ def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
 
 @pytest.mark.parametrize(
     "rule",
-    [rule for rule in PUSH if rule not in OF_ADDRESSES],
+    [rule for rule in PUSH if rule not in (*OF_ADDRESSES, *OF_OPERATORS)],
     ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}",
 )
 def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
@@ -213,11 +216,15 @@ def test_the_addresses_of_a_cluster_are_seen_by_who_has_only_the_shipped_role(ba
 
 
 def test_who_may_not_look_for_operators_is_told_so(bare: ControlPlane, pusher: Path) -> None:
-    assert say_running_operators(connection_of(pusher)) == []
+    assert look_for_operators(connection_of(pusher)) == (frozenset(), [])
+    assert say_left(connection_of(pusher), frozenset()) == []
     somebody = person(bare, *(each for each in PUSH if "deployments" not in each["resources"]))
-    (notice,) = say_running_operators(connection_of(somebody))
+    programs, (notice,) = look_for_operators(connection_of(somebody))
+    assert programs is None
     assert "not checked whether an operator runs" in notice
     assert "deployments" in notice
+    (notice,) = say_left(connection_of(person(bare, *(each for each in PUSH if each not in OF_OPERATORS))), frozenset())
+    assert "not checked what operators that are gone have left" in notice
 
 
 @pytest.mark.parametrize("rule", PROOF, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")

@@ -37,7 +37,7 @@ STATE_LABEL = "nvidia.com/ofed-driver-upgrade-state"
 GPU_STATE_LABEL = "nvidia.com/gpu-driver-upgrade-state"
 _OPERATORS = {STATE_LABEL: "the Network Operator", GPU_STATE_LABEL: "the GPU Operator"}
 SKIP_NODE = "nvidia.com/ofed-driver-upgrade.skip=true"
-_IDLE_STATES = ("", "upgrade-required", "upgrade-done")
+IDLE_STATES = ("", "upgrade-required", "upgrade-done")
 _LEFT_BEHIND = "; one that is gone has left its label, which has to be taken off (docs/guide-adopt.md)"
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
 _ENDS = ("failed: ", "unreachable: ")
@@ -214,7 +214,7 @@ def lease_of(slot: Slot, group: str, namespace: str) -> Made:
 
 def upgrading_selectors() -> list[str]:
     """Return the label selectors of the nodes that :func:`busy_of` names, so that a server sends no others."""
-    idle = ",".join(state for state in _IDLE_STATES if state)
+    idle = ",".join(state for state in IDLE_STATES if state)
     return [f"{label},{label} notin ({idle})" for label in _OPERATORS]
 
 
@@ -224,7 +224,7 @@ def busy_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     for node in nodes:
         labels = node["metadata"].get("labels") or {}
         states = {operator: str(labels.get(label) or "") for label, operator in _OPERATORS.items()}
-        told = [f"{operator}, state {state}" for operator, state in states.items() if state not in _IDLE_STATES]
+        told = [f"{operator}, state {state}" for operator, state in states.items() if state not in IDLE_STATES]
         if told:
             found[str(node["metadata"]["name"])] = "; ".join(told)
     return found

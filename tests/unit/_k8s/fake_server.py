@@ -40,6 +40,9 @@ KINDS = {
     "clusterroles": "ClusterRole",
     "leases": "Lease",
     "customresourcedefinitions": "CustomResourceDefinition",
+    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "services": "Service",
+    "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
 }
 
 

@@ -16,8 +16,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run
     dry_run_release,
     dry_run_removal,
     dry_run_rollout,
-    say_running_operators,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.operators import look_for_operators, say_left
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import connect, failure
 from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import Reviewer, rule
@@ -132,10 +132,69 @@ class TestRelease:
 def test_an_operator_that_runs_beside_a_push_is_named_and_one_without_pods_is_not() -> None:
     server = Reviewer()
     operator(server, "idle", replicas=0)
-    assert say_running_operators(connect(server)) == []
+    assert look_for_operators(connect(server)) == (frozenset(), [])
     operator(server, "busy")
-    (notice,) = say_running_operators(connect(server))
+    programs, (notice,) = look_for_operators(connect(server))
+    assert programs == frozenset({"network-operator"})
     assert notice.startswith("the operator ns/busy-operator runs")
     server.rules = {}
-    (notice,) = say_running_operators(connect(server))
+    programs, (notice,) = look_for_operators(connect(server))
+    assert programs is None
     assert notice.startswith("not checked whether an operator runs: ")
+
+
+class TestLeft:
+    """What is there after ``helm uninstall``: sriov-network-operator#564 and #779, openshift/openshift-docs#40634."""
+
+    def test_finalizers_that_nobody_takes_off_are_named_with_the_step(self) -> None:
+        server = Reviewer()
+        server.plurals["sriovnetworks"] = "SriovNetwork"
+        finalizer = "netattdef.finalizers.sriovnetwork.openshift.io"
+        metadata = {"namespace": "ns", "finalizers": [finalizer]}
+        for name, more in (("a", {"deletionTimestamp": "2026-01-01T00:00:00Z"}), ("b", {})):
+            server.put("sriovnetworks", {"metadata": {"name": name, **metadata, **more}})
+        server.put("sriovnetworks", {"metadata": {"name": "free", "namespace": "ns"}})
+        none_of_nvidia = frozenset({"network-operator"})
+        (notice,) = say_left(connect(server), none_of_nvidia)
+        assert notice.startswith(
+            "ns/a, ns/b of sriovnetworks.sriovnetwork.openshift.io (1 being deleted) have finalizers"
+        )
+        assert "kubectl patch sriovnetworks.sriovnetwork.openshift.io NAME --namespace=NAMESPACE --type=merge" in notice
+        assert say_left(connect(server), none_of_nvidia | {"sriov-network-operator"}) == []
+
+    @pytest.mark.parametrize(
+        ("group", "resources", "policy", "told"),
+        [
+            ("sriovnetwork.openshift.io", ["sriovnetworknodepolicies"], "Fail", "sriovnetworknodepolicies"),
+            ("", ["pods"], "Fail", "pods"),
+            # What a dry run does not try: cordons and evictions.
+            ("", ["nodes", "pods/eviction", "secrets"], None, "nodes, pods/eviction"),
+            ("", ["pods"], "Ignore", ""),
+            ("cert-manager.io", ["*/*"], "Fail", ""),
+        ],
+    )
+    def test_a_webhook_whose_service_is_gone_is_named(
+        self, group: str, resources: list[str], policy: str | None, told: str
+    ) -> None:
+        server = Reviewer()
+        service = {"name": "operator-webhook-service", "namespace": "ns"}
+        webhook: dict[str, Any] = {
+            "clientConfig": {"service": service},
+            **({"failurePolicy": policy} if policy else {}),
+        }
+        webhook["rules"] = [{"apiGroups": [group], "resources": resources}]
+        configuration = {"metadata": {"name": "sriov-operator-webhook-config"}, "webhooks": [webhook, webhook]}
+        server.put("validatingwebhookconfigurations", configuration)
+        notices = say_left(connect(server), frozenset())
+        assert [notice.partition(": ")[0] for notice in notices] == (
+            [f"ValidatingWebhookConfiguration sriov-operator-webhook-config has the server refuse {told}"]
+            if told
+            else []
+        )
+        assert all("kubectl delete validatingwebhookconfigurations sriov-op" in notice for notice in notices)
+        server.put("services", {"apiVersion": "v1", "kind": "Service", "metadata": service})
+        assert say_left(connect(server), frozenset()) == []
+
+    def test_who_may_not_look_is_told_so(self) -> None:
+        (notice,) = say_left(connect(Reviewer({})), frozenset())
+        assert notice.startswith("not checked what operators that are gone have left: ")

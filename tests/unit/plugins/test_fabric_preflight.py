@@ -703,6 +703,27 @@ class TestControllerNodes:
         allowed = self.look(server, tmp_path, {"rdma_fabric_allow_controller_node": True}, rollout=True)
         assert "not interrupted" not in str(allowed["notices"])
 
+    def test_a_slot_that_a_gone_operator_keeps_ends_a_run_in_turns_before_it_waits(
+        self, tmp_path: Path, server: Server
+    ) -> None:
+        metadata = {"name": "gpu02", "labels": {"nvidia.com/ofed-driver-upgrade-state": "drain-required"}}
+        server.behind.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        place = kubeconfig(tmp_path / "k", server.address)
+        given = {"spec": spec(), "push": False, "rollout": True, "kubeconfig": place}
+        refused = run_action("fabric_preflight", given)
+        assert "kubectl label nodes --all nvidia.com/ofed-driver-upgrade-state-" in refused["msg"]
+        container = {"name": "manager", "image": "nvcr.io/nvidia/cloud-native/network-operator:v26.4.1"}
+        server.behind.put(
+            "deployments",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "operator", "namespace": "ns"},
+                "spec": {"template": {"spec": {"containers": [container]}}},
+            },
+        )
+        assert "upgrade-state" not in run_action("fabric_preflight", given)["msg"]
+
     @pytest.mark.parametrize("consent", ["rdma_fabric_allow_reboot", "rdma_fabric_allow_driver_reload"])
     def test_another_run_does_where_a_host_has_a_consent(self, consent: str, tmp_path: Path, server: Server) -> None:
         assert self.IS_IT in self.look(server, tmp_path, {consent: True})["notices"]

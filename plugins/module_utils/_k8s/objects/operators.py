@@ -24,9 +24,10 @@ STATE_LABEL = "nvidia.network-operator.state"
 REVISION = "nvidia.network-operator.revision"
 NETWORK = "sriovnetwork.openshift.io/owner-ref"
 _MARKS = {"labels": (STATE_LABEL,), "annotations": (REVISION, NETWORK)}
-_NVIDIAS, _SRIOV = "network-operator", "sriov-network-operator"
-_GROUPS = {"mellanox.com": _NVIDIAS, "sriovnetwork.openshift.io": _SRIOV}
-"""The last part of the name of the operators' images, whatever the registry, by the group of their custom resources."""
+NETWORK_OPERATOR, SRIOV_OPERATOR = "network-operator", "sriov-network-operator"
+KINDS_OF_OPERATORS = {"mellanox.com/v1alpha1": NETWORK_OPERATOR, "sriovnetwork.openshift.io/v1": SRIOV_OPERATOR}
+"""The last part of the name of the operators' images, whatever the registry, by the one version of their kinds."""
+_GROUPS = {version.partition("/")[0]: operator for version, operator in KINDS_OF_OPERATORS.items()}
 _RELEASE_MARK = "meta.helm.sh/release-"
 
 
@@ -74,14 +75,17 @@ def running(deployments: Iterable[Mapping[str, Any]], managed: Iterable[Mapping[
     another name in OpenShift, where its program is the container's command.
     """
     asked = set(_GROUPS.values()) if managed is None else {name for live in managed for name in _managers(live)}
-    found = []
-    for body in deployments:
-        programs = {str(word) for container in containers_of(body) for word in (container.get("command") or [])[:1]}
-        is_asked = bool(_images(body) & asked) or _SRIOV in programs & asked
-        # The API server fills in 1 where it is left out.
-        if is_asked and _at(body, "spec", "replicas") != 0:
-            found.append(f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}")
-    return sorted(found)
+    names = [body["metadata"] for body in deployments if programs_of(body) & asked]
+    return sorted(f"{each.get('namespace')}/{each.get('name')}" for each in names)
+
+
+def programs_of(deployment: Mapping[str, Any]) -> set[str]:
+    """Return the last parts of the names of a Deployment's images, and its programs; none where it wants no pods."""
+    # The API server fills in 1 where it is left out.
+    if _at(deployment, "spec", "replicas") == 0:
+        return set()
+    commands = [str(word) for each in containers_of(deployment) for word in (each.get("command") or [])[:1]]
+    return _images(deployment).union(commands)
 
 
 def of_other_release(deployments: Iterable[Mapping[str, Any]], release: str, namespace: str) -> list[str]:
@@ -91,7 +95,7 @@ def of_other_release(deployments: Iterable[Mapping[str, Any]], release: str, nam
         images = _images(body)
         marks = _at(body, "metadata", "annotations") or {}
         of = marks.get(f"{_RELEASE_MARK}name", ""), marks.get(f"{_RELEASE_MARK}namespace", "")
-        if _NVIDIAS in images and of != (release, namespace):
+        if NETWORK_OPERATOR in images and of != (release, namespace):
             name = f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}"
             found.append(f"{name} (Helm's release {of[0]} in {of[1]})" if of[0] else f"{name} (of no release of Helm)")
     return sorted(found)
@@ -121,9 +125,9 @@ def _managers(live: Mapping[str, Any]) -> set[str]:
     metadata = live["metadata"]
     found = {_GROUPS[_group(entry)] for entry in _references(metadata)}
     if STATE_LABEL in (metadata.get("labels") or {}):
-        found.add(_NVIDIAS)
+        found.add(NETWORK_OPERATOR)
     if NETWORK in (metadata.get("annotations") or {}):
-        found.add(_SRIOV)
+        found.add(SRIOV_OPERATOR)
     return found
 
 

@@ -21,9 +21,10 @@ from ..objects.duplicates import cilium_beside, duplicates, names_of_duplicates,
 from ..objects.gpu_driver import waiting_gpu_drivers
 from ..objects.inventory import inventory_key
 from ..objects.objects import Json, Key, read_waves
-from ..objects.operators import of_other_release, running
+from ..objects.operators import of_other_release
 from ..objects.readiness import what_holds
 from .access import Missing, missing_rights, who_am_i
+from .operators import AS_DEPLOYMENTS, DEPLOYMENTS
 from .pod_trials import Templates, try_pods
 from .rights import (
     LEASE_GROUP,
@@ -52,7 +53,6 @@ _FOR_THE_PUSH = (
     " nvIpam.enableWebhook)"
 )
 _HELM = "rdma-fabric-helm (Secrets by a Role of the namespace)"
-_DEPLOYMENTS, _SERVED_AS = Key("apps/v1", "Deployment", "", ""), Resource("deployments", True)
 _DAEMON_SETS, _AS_DAEMON_SETS = Key("apps/v1", "DaemonSet", "", ""), Resource("daemonsets", True)
 _JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-proof"
 
@@ -204,29 +204,13 @@ def dry_run_release(connection: Connection, release: str, namespace: str) -> Dry
     found = _check_rights(connection, release_needs(namespace), _HELM)
     if found.problems:
         return found
-    others = of_other_release(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}), release, namespace)
+    others = of_other_release(list_objects(connection, DEPLOYMENTS, AS_DEPLOYMENTS, {}), release, namespace)
     step = "name its release with rdma_fabric_helm_release and rdma_fabric_namespace, or remove it"
     problems = [
         f"a Network Operator runs that is not of the release {release} in {namespace}: {each} (next: {step})"
         for each in others
     ]
     return replace(found, problems=problems)
-
-
-def say_running_operators(connection: Connection) -> list[str]:
-    """Name the operators that run beside a push of the same objects, as notices; raises ApiFault.
-
-    Objects that one of them has made are refused where they are compared. Nothing tells what it will be asked for next.
-    """
-
-    def look() -> list[str]:
-        return [
-            f"the operator {name} runs, and does what its custom resources ask for: keep out of them what is given "
-            "here or hand it over (docs/guide-adopt.md)"
-            for name in running(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}))
-        ]
-
-    return seen_or_said(look, "whether an operator runs")
 
 
 def seen_or_said(look: Callable[[], list[str]], what: str) -> list[str]:

@@ -19,6 +19,7 @@ from ..batch.lease import lease_key
 from ..batch.prune import is_kept_kind
 from ..objects.inventory import inventory_key
 from ..objects.objects import DEFAULT_NAMESPACE, Key
+from ..objects.operators import KINDS_OF_OPERATORS
 from ..objects.readiness import is_workload
 
 Rule = Dict[str, Any]
@@ -68,6 +69,12 @@ Needs = Dict[Need, "frozenset[str]"]
 
 OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
 """What looking for an operator needs; without it a push says that it was not checked."""
+LEFT_NEEDS: Needs = {
+    Need("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "list"): frozenset(),
+    Need("admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "list"): frozenset(),
+    **{Need(version.partition("/")[0], "*", "", "list"): frozenset() for version in KINDS_OF_OPERATORS},
+}
+"""What looking for the rest of operators that are gone needs; without it, the same."""
 DOUBLE_NEEDS: Needs = {Need("apps", "daemonsets", "", "list"): frozenset()}
 """What looking for somebody else's DaemonSets needs that do what a push deploys; without it, the same."""
 TRIAL_NEEDS: Needs = {Need("", "pods", "", "create"): frozenset()}
