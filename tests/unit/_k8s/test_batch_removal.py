@@ -245,6 +245,30 @@ class TestPrune:
         assert not result.as_dict()["changed"] or actions(result)[INVENTORY] == "configured"
         assert ("namespaces", "", "mine") in server.objects
 
+    @pytest.mark.parametrize(
+        ("record", "action"),
+        [
+            # What a real server records of each: by a POST with the label of its name, by another apply, by a label.
+            (("kubectl-create", "Update", "f:kubernetes.io/metadata.name"), "released"),
+            (("argocd-controller", "Apply", "f:team"), "released"),
+            (("kubectl-label", "Update", "f:team"), "kept"),
+        ],
+    )
+    def test_a_namespace_that_others_have_made_is_left_as_they_have_it(
+        self, record: tuple[str, str, str], action: str
+    ) -> None:
+        server = FakeServer()
+        apply(server, wave(namespace_object("mine")), *BASE)
+        manager, operation, field = record
+        fields = {"f:metadata": {"f:labels": {field: {}}}}
+        server.objects["namespaces", "", "mine"]["metadata"]["managedFields"].append(
+            {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields}
+        )
+        for check in (True, False):
+            assert actions(apply(server, *BASE, check=check))["Namespace mine"] == action
+        record_of_us = server.objects["namespaces", "", "mine"]["metadata"]["managedFields"][0]
+        assert (record_of_us["fieldsV1"] == {"f:metadata": {"f:uid": {}}}) == (action == "released")
+
 
 class TestAbsent:
     def test_deletes_the_set_in_reverse_and_is_then_done(self) -> None:

@@ -35,6 +35,7 @@ _MARKS = {
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
+_NAME_LABEL = "f:kubernetes.io/metadata.name"
 # Up to so many new objects of a kind in a namespace are read one by one, more by one LIST.
 _MOST_READS = 10
 _HINT = "remove it there, or leave it out here; what nothing manages any longer is taken over"
@@ -77,6 +78,21 @@ def _applied_marks(live: Mapping[str, Any]) -> set[str]:
             recorded = metadata.get(part) if isinstance(metadata, dict) else None
             found |= {name[2:] for name in recorded} if isinstance(recorded, dict) else set()
     return found
+
+
+def made_by_others(live: Mapping[str, Any]) -> bool:
+    """Tell whether others have made a Namespace, or apply it too, by what the server has recorded.
+
+    The server sets the label of its name when it is made, and records that for who sends a POST, never for an apply.
+    """
+    for entry in live["metadata"].get("managedFields") or []:
+        if isinstance(entry, dict) and not is_ours(entry) and not entry.get("subresource"):
+            fields = entry.get("fieldsV1")
+            metadata = fields.get("f:metadata") if isinstance(fields, dict) else None
+            labels = metadata.get("f:labels") if isinstance(metadata, dict) else None
+            if entry.get("operation") == "Apply" or _NAME_LABEL in (labels or {}):
+                return True
+    return False
 
 
 def refuse_others(session: Session) -> None:

@@ -11,10 +11,11 @@ from ..api.answers import checked_deletion
 from ..api.errors import ApiFault, Fault
 from ..api.kinds import CRD_GROUP, CRD_KIND, object_path
 from ..api.snapshot import get_object
-from ..objects.objects import SET_LABEL, Json, Key
+from ..objects.objects import SET_LABEL, Item, Json, Key
 from ..objects.projection import is_managed
-from .ownership import other_owner
-from .session import DELETED, KEPT, Change, Session
+from .apply import patch
+from .ownership import made_by_others, other_owner
+from .session import DELETED, KEPT, RELEASED, Change, Session
 
 WAVE = "prune"
 
@@ -46,8 +47,9 @@ def why_kept(key: Key, live: Mapping[str, object], set_name: str, remove_kept: b
 def remove(session: Session, keys: Iterable[Key], *, remove_kept: bool = False) -> list[Key]:
     """Delete the objects in the given order; return those that a later run has to look at again.
 
-    Those are the ones whose deletion failed or waits for finalizers, and the Namespaces and CRDs that stay. Failures
-    are left in the session's result, a fault that concerns every request is raised.
+    Those are the ones whose deletion failed or waits for finalizers, and the Namespaces and CRDs that stay of the set:
+    a Namespace that others have made is left as they have it. Failures are left in the session's result, a fault that
+    concerns every request is raised.
     """
     remaining: list[Key] = []
     unserved: dict[tuple[str, str], list[Key]] = {}
@@ -60,7 +62,10 @@ def remove(session: Session, keys: Iterable[Key], *, remove_kept: bool = False) 
                 unserved.setdefault((key.api_version, key.kind), []).append(key)
             continue
         reason = why_kept(key, live, session.request.set_name, remove_kept)
-        if reason:
+        if reason and _is_lent(key, live, session.request.set_name):
+            if not _give_back(session, key, live):
+                remaining.append(key)
+        elif reason:
             session.tell(f"kept, {reason}", key)
             session.result.changes.append(Change(key, WAVE, KEPT, live, live))
             if is_kept_kind(key):
@@ -71,6 +76,30 @@ def remove(session: Session, keys: Iterable[Key], *, remove_kept: bool = False) 
         text = f"{kind} of {api_version} is no longer served: {len(gone)} recorded objects of it are taken as gone"
         session.result.notices.append(text)
     return remaining
+
+
+def _is_lent(key: Key, live: Json, set_name: str) -> bool:
+    """Tell whether others have made a Namespace that the set is in: it is theirs, and only labels of it are ours."""
+    is_of_set = is_managed(live) and (live["metadata"].get("labels") or {}).get(SET_LABEL) == set_name
+    return (
+        (key.group, key.kind) == ("", "Namespace") and is_of_set and (made_by_others(live) or bool(other_owner(live)))
+    )
+
+
+def _give_back(session: Session, key: Key, live: Json) -> bool:
+    """Take off a Namespace what nobody but this collection has applied; tell whether that was done."""
+    metadata = {"name": key.name, "uid": live["metadata"]["uid"]}
+    body = {"apiVersion": key.api_version, "kind": key.kind, "metadata": metadata}
+    try:
+        _code, after = patch(session, Item(key, WAVE, body, 0))
+    except ApiFault as err:
+        session.result.failures.append((key, err))
+        if err.fatal:
+            raise
+        return False
+    session.result.changes.append(Change(key, WAVE, RELEASED, live, after))
+    session.tell("kept without the labels of the set, as others have made it", key)
+    return True
 
 
 def delete(session: Session, key: Key, live: Json) -> bool:
