@@ -16,6 +16,7 @@ import copy
 import re
 import stat
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -206,7 +207,7 @@ def cluster(lab_programs: Programs, tmp_path: Path, surroundings: tuple[str, ...
         )
         for name in surroundings:
             for body in THERE[name]():
-                until(lambda body=body: create(running, body), ENOUGH_SECONDS, "it is not taken", every=0.2)
+                until(partial(create, running, body), ENOUGH_SECONDS, "it is not taken", every=0.2)
         yield running
 
 

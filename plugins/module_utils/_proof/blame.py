@@ -253,10 +253,18 @@ class _Case:
         pairs = {way.pair for way in own}
         good = {p for cause in causes for member in self._with_good_partners(cause, ways).values() for p in member}
         rates = [rate for each in map(self.outcomes.__getitem__, pairs) for rate in (each.a_to_b, each.b_to_a) if rate]
-        fault = fault or ("slow" if 2 * sum(self.outcomes[p].a_to_b is not None for p in pairs) > len(pairs) else "dead")
+        fault = fault or (
+            "slow" if 2 * sum(self.outcomes[p].a_to_b is not None for p in pairs) > len(pairs) else "dead"
+        )
         ends = sorted({(half[1], half[2]) for half in halves or {half for way in own for half in way.parts[:2]}})
         return Accused(
-            tuple(causes), tuple(ends), fault, len(pairs), len(good), sure, min(rates) if fault == "slow" and rates else None
+            tuple(causes),
+            tuple(ends),
+            fault,
+            len(pairs),
+            len(good),
+            sure,
+            min(rates) if fault == "slow" and rates else None,
         )
 
     def _unsteady(self) -> list[Accused]:

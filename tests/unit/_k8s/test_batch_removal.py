@@ -260,7 +260,7 @@ class TestPrune:
         server = FakeServer()
         apply(server, wave(namespace_object("mine")), *BASE)
         manager, operation, field = record
-        fields = {"f:metadata": {"f:labels": {field: {}}}}
+        fields: dict[str, Any] = {"f:metadata": {"f:labels": {field: {}}}}
         server.objects["namespaces", "", "mine"]["metadata"]["managedFields"].append(
             {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields}
         )

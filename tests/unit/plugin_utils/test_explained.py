@@ -206,7 +206,7 @@ class TestRemedies:
     def test_what_the_machine_config_daemon_keeps_is_changed_there(self, daemon: str | None, is_told: bool) -> None:
         """openshift/machine-config-operator, issue 260: content mismatch for file; okd-project/okd, issue 411."""
         theirs = "/etc/sysctl.d/99-performance.conf"
-        files = {"owners": {"machine_config": {"daemon": daemon, "files": [theirs]}}}
+        files: dict[str, Any] = {"owners": {"machine_config": {"daemon": daemon, "files": [theirs]}}}
         detail = f"{theirs} is applied after ours and sets it to 1: remove it there"
         found = explained(answer(step("sysctl:x", status="refused", detail=detail), **files), {})
         assert ("its MachineConfig has it" in found["plan"]["steps"][0]["detail"]) == is_told

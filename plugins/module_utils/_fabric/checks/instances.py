@@ -25,7 +25,6 @@ from .rules import holds
 Path = Tuple[Union[str, int], ...]
 Flaw = Tuple[Path, str, str]
 
-UNKNOWN_FIELD = "is an unknown field here"
 _TYPES: Mapping[str, tuple[type, str]] = {
     "array": (list, "a list"),
     "boolean": (bool, "true or false"),

@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, shown
+
 from ..checks.crds_controllers import nic_configuration as definitions_of
-from ..checks.instances import UNKNOWN_FIELD, Flaw, flaws_of
+from ..checks.instances import Flaw, flaws_of
 from ..checks.nic_configuration import FIELDS, SECTION, values_at
 from ..checks.versions import R26_4, R26_7, R26_10
-from ..common.findings import Place, shown
+from ..common.findings import Place
 from .resources import CONTROLLER_KINDS, Resource
 
 CONFIGURATION, SOURCE, FIRMWARE, NAMES = (
