@@ -98,6 +98,10 @@ class Place:
         kind, line = Unmet if unmet else Notice, self.document.line(self.path)
         self.findings.notices.append(kind(self.document.source, self.text(), problem, hint, line))
 
+    def remark(self, problem: Problem) -> None:
+        """Note what a check of this value finds worth a look."""
+        self.notice(problem.problem, problem.hint, unmet=problem.unmet)
+
     def violations(self, problems: Iterable[Problem]) -> None:
         """Note the problems that a parser of the text at this place found."""
         for problem in problems:

@@ -79,7 +79,7 @@ def read_network(resource: Resource) -> Network:
     valid = bool(resource.name) and len(place.findings.violations) == known
     built: dict[str, Any] = nad.network_attachment(network) if valid else {"metadata": {}, "spec": {"config": ""}}
     for remark in nad.network_remarks(network) if valid else ():
-        field_place(place, remark.path).notice(remark.problem, remark.hint)
+        field_place(place, remark.path).remark(remark)
     return Network(
         kind=resource.kind,
         name=resource.name,
@@ -141,7 +141,7 @@ def _attachment(entry: dict[str, Any], place: Place, annotations: Place, has_con
     place.violations(problems)
     if not problems:
         for remark in nad.attachment_remarks(entry["config"], entry["annotations"]):
-            place.inside(remark.path).notice(remark.problem, remark.hint, unmet=remark.unmet)
+            place.inside(remark.path).remark(remark)
     if has_config and not entry["config"].strip():
         place.notice("is empty: Multus then looks for a configuration of that name on the node")
     return Network(

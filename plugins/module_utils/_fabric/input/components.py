@@ -82,7 +82,7 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
             _check_keys(network, version)
             for path, plugin in nad.placed_plugins(network.config) if of_ipoib else ():
                 for odd in ipoib_remarks(plugin, str(of_ipoib)):
-                    place_in(network, f"{path}{odd.path}").notice(odd.problem, odd.hint)
+                    place_in(network, f"{path}{odd.path}").remark(odd)
             if version is not None and not reads_pool_objects(version):
                 _check_pools_of_config(network, version)
 

@@ -80,7 +80,7 @@ def _check_read(resource: Resource, definitions: Sequence[dict[str, Any]], *, de
 def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:
     """Say of an image that names no release which one it is taken for."""
     for remark in controller_remarks(_version(deployed, path), deployed.settings):
-        cluster.at(path).at(remark.path).notice(remark.problem, remark.hint)
+        cluster.at(path).at(remark.path).remark(remark)
 
 
 def _release(deployed: Deployed, *paths: str) -> Release:

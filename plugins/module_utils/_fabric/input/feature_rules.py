@@ -33,7 +33,7 @@ def _check_rules(resource: Resource, field: str, *, deployed: bool) -> None:
     for path, wrong in nfd_rules.check(spec, field, reserved=deployed):
         place.at(*path).violation(wrong.problem, wrong.hint)
     for path, remark in nfd_rules.remarks(spec, field):
-        place.at(*path).notice(remark.problem, remark.hint)
+        place.at(*path).remark(remark)
     if deployed and resource.kind == "NodeFeatureGroup":
         problem = "is not read by the Node Feature Discovery that is deployed here (feature gate NodeFeatureGroupAPI)"
         resource.place.at("kind").notice(problem, "use a NodeFeatureRule, or rdma_fabric_nfd: false with one of yours")

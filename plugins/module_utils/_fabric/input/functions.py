@@ -86,7 +86,7 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
         place.notice("has no effect here", "the operator passes over a policy called default as well: rename it")
         return
     for remark in rules.foreign_vendor(spec):
-        place.at("nicSelector", "vendor").notice(remark.problem, remark.hint)
+        place.at("nicSelector", "vendor").remark(remark)
     for index, text in enumerate(spec["nicSelector"].get("pfNames") or []):
         if is_alternative(rules.port_of(text).name):
             problem = "can't be an interface's own name, which has at most 15 bytes: alternative names are ignored"

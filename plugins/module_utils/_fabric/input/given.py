@@ -115,5 +115,5 @@ def _judged(place: Place, kind: str, text: str) -> list[str]:
     if problems:
         return []
     for remark in remarks(kind, config):
-        place.inside(remark.path).notice(remark.problem, remark.hint)
+        place.inside(remark.path).remark(remark)
     return devplugin.resource_names(kind, config)

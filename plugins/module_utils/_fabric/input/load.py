@@ -252,7 +252,7 @@ def _check_feature_discovery(settings: dict[str, Any], findings: Findings) -> No
     version = effective_version("nfd", {}, {}, settings)
     place.at("nfd", "version").violations(version_problems("nfd", version))
     for odd in version_remarks("nfd", version):
-        place.at("nfd", "version").notice(odd.problem, odd.hint)
+        place.at("nfd", "version").remark(odd)
     if settings.get("label_nodes"):
         hint = "set rdma_fabric_nfd: false to do without it, or leave this out"
         place_of("label_nodes", True, findings).notice("labels what Node Feature Discovery labels as well", hint)

@@ -141,7 +141,7 @@ def _judge_multus(policy: Policy, settings: Mapping[str, Any]) -> None:
     place, problems = policy.at("secondaryNetwork.multus").at("config"), multus.check(text)
     place.violations(problems)
     for odd in [] if problems else multus.remarks(text, settings.get("cni_conf_dir") or USUAL["cni_conf_dir"]):
-        place.inside(odd.path).notice(odd.problem, odd.hint)
+        place.inside(odd.path).remark(odd)
 
 
 def _rename_device_plugin(spec: dict[str, Any], place: Place) -> dict[str, str]:
@@ -180,7 +180,7 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
         owner = place.at("version") if value.get("version") else place
         owner.violations(version_problems(component, version))
         for odd in version_remarks(component, version):
-            owner.notice(odd.problem, odd.hint)
+            owner.remark(odd)
     if untold:
         hint = f"the bill of materials says {', '.join(untold.values())}"
         policy.place.notice(f"names no image of {', '.join(untold)}", hint)
@@ -190,7 +190,7 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
     if "ibKubernetes" in spec:
         note(ib_kubernetes.check(spec["ibKubernetes"]), policy.at("ibKubernetes"))
     for odd in doca_telemetry.inherited_problems(spec[TELEMETRY], defaults) if TELEMETRY in spec else ():
-        policy.at(TELEMETRY).notice(odd.problem, odd.hint)
+        policy.at(TELEMETRY).remark(odd)
     if "ofedDriver" in spec:
         remarked = remark_container if in_container(settings) else remark_driver
         remarked(spec["ofedDriver"], defaults, policy.at("ofedDriver"), policy.place)
@@ -217,7 +217,7 @@ def _remark_plugin(policy: Policy, section: str, kind: str, settings: dict[str, 
         for flaw in sriov_resource_problems(config, version):
             place.inside(flaw.path).violation(flaw.problem, flaw.hint)
     for remark in remarks(kind, config):
-        place.inside(remark.path).notice(remark.problem, remark.hint)
+        place.inside(remark.path).remark(remark)
 
 
 def plugin_config(spec: Mapping[str, Any], section: str) -> dict[str, Any] | None:

@@ -138,7 +138,7 @@ def check_readers(pools: Sequence[Pool], namespace: str, version: str | None) ->
             pool.place.violation(problem, hint)
         note(pool_problems(pool.kind, pool.entry["spec"], version), pool.place)
         for odd in pool_remarks(pool.kind, pool.entry["spec"], version) if pool.valid else ():
-            _field(pool.place, odd.path).notice(odd.problem, odd.hint, unmet=odd.unmet)
+            _field(pool.place, odd.path).remark(odd)
     if version is not None and not reads_pool_objects(version):
         _check_config(pools, version)
 
