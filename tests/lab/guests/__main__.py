@@ -6,6 +6,8 @@
 ``python -m tests.lab.guests up [--guests N] [--rails N] [--topology switched] [--no-cluster] [--minutes N]
 [--owner PID] [--dir DIR]`` boots hosts with SR-IOV and soft RDMA and makes nodes of a Kubernetes cluster of them,
 ``down`` stops them, ``status`` describes them (status 0: all can be used), ``ssh NODE [COMMAND]`` opens one.
+Emulated guests are kept as they are when all is ready; with RDMA_FABRIC_LAB_RESTORE=no in the environment `up` boots
+them, and otherwise the next lab of the same making goes on from there.
 ``build/lab/inventory.yml`` is the default lab's Ansible inventory, ``DIR/inventory.yml`` that of another;
 ``kubeconfig`` is beside it.
 """

@@ -87,7 +87,7 @@ def choose_accelerator(image: Image, remembered: Path, report: Report, trial: Tr
     if {name: known.get(name) for name in asked} != asked:
         seconds = TRIAL_SECONDS * load()
         report(f"trying whether KVM boots here (up to {seconds:.0f} s)")
-        works = trial(trial_argv(image, "kvm"), {**os.environ, **qemu_environment(image.qemu, image.qemu)}, seconds)
+        works = trial(trial_argv(image, "kvm"), {**os.environ, **qemu_environment(image.qemu)}, seconds)
         known = remember(remembered, **asked, kvm=works)
     if not known["kvm"]:
         report("/dev/kvm is there but boots no guest: the guests are emulated, which is slow")

@@ -11,6 +11,7 @@ from typing import Callable
 
 # From power-on to a node that is Ready; two guests take 3 minutes on two idle cores.
 SECONDS_PER_GUEST = 300.0
+SECONDS_PER_RESTORED = 100.0  # one that is restored; two take half a minute
 
 
 def processors() -> int:

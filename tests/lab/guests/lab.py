@@ -21,14 +21,15 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from ..api import Api, ApiError
 from ..gobuild import Report, cache_root
 from ..node_bundle import gather_bundle
-from ..pki import Authority
+from ..pki import Authority, KeyPair
 from ..process import tail
 from ..programs import Programs, gather
 from .boot import choose_accelerator
-from .budget import SECONDS_PER_GUEST, Budget
+from .budget import SECONDS_PER_GUEST, SECONDS_PER_RESTORED, Budget
 from .cluster import ready_nodes
-from .identity import LONGEST_SOCKET, guest_files, link_to, longest_control_path, write_config_disk, write_reach
-from .image import gather_image, require_space
+from .cluster_server import AUTHORITY
+from .identity import LONGEST_SOCKET, Keys, guest_files, link_to, longest_control_path, write_config_disk, write_reach
+from .image import NoSpace, gather_image, require_space
 from .keeper import DETACH, Program, end_connections, identity_of, write_json
 from .layout import (
     API_PORT,
@@ -41,16 +42,19 @@ from .layout import (
     pod_subnet,
     tap_name,
 )
+from .monitor import MonitorRefused
 from .node_disk import gather_node_disk
 from .node_identity import node_files, write_access, write_control_plane
-from .qemu import Disks, Image, Machine, guest_argv, qemu_environment
+from .overlay import empty_overlay
+from .qemu import NODE, ROOT, Image, Machine, config_disk, guest_argv, overlay_file, qemu_environment
 from .reach import STATE, LabNotUp, holder, read_state
 from .recipe import GIB
 from .requirements import look, missing
+from .saved import SWITCH, Made, copy, memory_file, own_files, place_of, save, usable
 from .speed import measure_slowness
 from .standins import standin_lines
 from .topology import FLAT
-from .waiting import LabFailed, Watch, ended_programs, wait_for_guests, wait_for_nodes
+from .waiting import SET_CLOCK, LabFailed, Watch, ended_programs, on_guests, wait_for_guests, wait_for_nodes
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 LABS = CHECKOUT / "build" / "lab"
@@ -83,16 +87,21 @@ class Options(NamedTuple):
     topology: str = FLAT
 
 
-class Cluster(NamedTuple):
-    """What the cluster of a lab is started from: programs, images, the nodes' disk, the authority and the way in.
-
-    ``images``: the directory of the archives that the registry serves; ``entrance``: the listening socket, in the
-    starter's network namespace, that leads to the API server.
-    """
+class Parts(NamedTuple):
+    """What a cluster is made of: programs, the directory of the archives that its registry serves, the nodes' disk."""
 
     programs: Programs
     images: Path
     node_disk: Path
+
+
+class Cluster(NamedTuple):
+    """The cluster of a lab: what it is made of, its authority and the way in.
+
+    ``entrance``: the listening socket, in the starter's network namespace, that leads to the API server.
+    """
+
+    parts: Parts
     authority: Authority
     entrance: socket.socket
 
@@ -101,6 +110,33 @@ class Cluster(NamedTuple):
         """The port of the entrance on loopback."""
         port: int = self.entrance.getsockname()[1]
         return port
+
+
+class Making(NamedTuple):
+    """How the guests of a lab are made: their image, how they run, and what makes a cluster of them, if anything."""
+
+    guests: Sequence[Guest]
+    image: Image
+    machine: Machine
+    parts: Parts | None
+
+    @property
+    def disks(self) -> dict[str, Path]:
+        """The disks that all guests read."""
+        return {ROOT: self.image.disk, **({NODE: self.parts.node_disk} if self.parts else {})}
+
+    def of(self, guest: Guest, keys: Keys, authority: Authority | None) -> Made:
+        """Give how one guest is made with a lab's keys and the authority of its cluster, if it has one."""
+        files = guest_files(guest, self.guests, keys)
+        files.update(node_files(guest, self.guests, authority) if authority else {})
+        return Made(guest_argv(self.image, guest, len(self.guests), self.machine, node=bool(authority)), files)
+
+    def place(self, cache: Path) -> Path:
+        """Give where such guests are kept."""
+        nobodys = Keys("", {guest.name: ("", "") for guest in self.guests})
+        authority = Authority() if self.parts else None
+        made = [self.of(guest, nobodys, authority) for guest in self.guests]
+        return place_of(cache, list(self.disks.values()), made)
 
 
 @contextlib.contextmanager
@@ -145,7 +181,7 @@ def up(options: Options, environ: Mapping[str, str], report: Report) -> None:
     if flaws:
         raise LabFailed("\n".join(flaws))
     directory = options.directory
-    guests = plan_guests(str(directory), options.guests, options.rails)
+    guests = plan_guests(options.guests, options.rails)
     started = time.monotonic()
     if len(longest_control_path(directory, guests)) > LONGEST_SOCKET:
         raise InvalidLayout(f"the path {directory} is too long for the lab's sockets; choose a shorter one (--dir)")
@@ -157,28 +193,64 @@ def up(options: Options, environ: Mapping[str, str], report: Report) -> None:
     with held(directory, STOP_SECONDS) as lock:
         write_json(directory / STATE, {**identity_of(os.getpid()), "phase": "preparing", "guests": []})
         image = gather_image(environ, report)
-        cluster = _gather_cluster(image, environ, report) if options.cluster else None
+        parts = _gather_parts(image, environ, report) if options.cluster else None
         require_space(directory, options.guests * BYTES_PER_GUEST, "the lab", "Free some, or choose another --dir.")
-        remembered = cache_root(environ) / "guests" / "kvm.json"
-        accelerator = choose_accelerator(image, remembered, report)
-        _prepare(options, guests, image, accelerator, cluster)
+        cache = cache_root(environ) / "guests"
+        accelerator = choose_accelerator(image, cache / "kvm.json", report)
+        making = Making(guests, image, Machine(accelerator, options.topology), parts)
         slowness = 1.0 if accelerator == "kvm" else measure_slowness(image, environ, report)
-        seconds = options.start_seconds or SECONDS_PER_GUEST * options.guests
-        report(f"booting {options.guests} guests with {accelerator} in {directory}")
-        _boot(guests, lock, cluster, Watch(directory, report, Budget(seconds, slowness)))
+        # What KVM runs is not moved from one kernel of this machine to the next, and boots in no time.
+        place = None if accelerator == "kvm" or environ.get(SWITCH) == "no" else making.place(cache)
+        budget = Budget(SECONDS_PER_RESTORED * options.guests, slowness)
+        watch = Watch(directory, report, budget, restored=True)
+        if not (place and _restore(options, making, lock, watch, place)):
+            seconds = options.start_seconds or SECONDS_PER_GUEST * options.guests
+            report(f"booting {options.guests} guests with {accelerator} in {directory}")
+            _start(options, making, lock, Watch(directory, report, Budget(seconds, slowness)), place)
     report(f"ready after {time.monotonic() - started:.0f} s: {', '.join(guest.name for guest in guests)}")
-    if cluster:
+    if parts:
         report(f"cluster: export KUBECONFIG={directory / KUBECONFIG}")
         for line in standin_lines():
             report(line)
 
 
-def _gather_cluster(image: Image, environ: Mapping[str, str], report: Report) -> Cluster:
-    """Find or build what the cluster needs, and open the way into it."""
+def _gather_parts(image: Image, environ: Mapping[str, str], report: Report) -> Parts:
+    """Find or build what a cluster is made of."""
     programs = gather(environ, report)
     bundle = gather_bundle(environ, report)
-    node_disk = gather_node_disk(bundle, image, environ, report)
-    return Cluster(programs, bundle / "images", node_disk, Authority(), socket.create_server(("127.0.0.1", 0)))
+    return Parts(programs, bundle / "images", gather_node_disk(bundle, image, environ, report))
+
+
+def _restore(options: Options, making: Making, lock: int, watch: Watch, place: Path) -> bool:
+    """Start a lab from what is kept of its like, which is removed where that fails; tell whether the lab is up."""
+    if not usable(place):
+        return False
+    watch.report(f"restoring {options.guests} guests in {options.directory} ({SWITCH}=no boots them)")
+    try:
+        _start(options, making, lock, watch, place)
+    except (LabFailed, OSError, subprocess.CalledProcessError) as reason:
+        watch.report(f"the guests cannot be restored, so they are booted: {reason}")
+        shutil.rmtree(place, ignore_errors=True)
+        return False
+    return True
+
+
+def _start(options: Options, making: Making, lock: int, watch: Watch, place: Path | None) -> None:
+    """Start a lab and wait for it; ``place``: what it is restored from or, once it has booted, kept in."""
+    _clear(options.directory)
+    if place and watch.restored:
+        for path in own_files(making.guests, cluster=options.cluster):
+            copy(place / path, options.directory / path)
+    cluster = _open_cluster(options.directory, making.parts) if making.parts else None
+    _prepare(options, making, cluster, place if watch.restored else None)
+    _boot(making, lock, cluster, watch, place)
+
+
+def _open_cluster(directory: Path, parts: Parts) -> Cluster:
+    """Open the way into a cluster, whose authority is the one that its nodes were restored with, if they were."""
+    pair = [directory / CLUSTER / name for name in AUTHORITY]
+    known = KeyPair(*(path.read_bytes() for path in pair)) if pair[0].exists() else None
+    return Cluster(parts, Authority(pair=known), socket.create_server(("127.0.0.1", 0)))
 
 
 def _usable(directory: Path) -> bool:
@@ -207,18 +279,20 @@ def _require_same(state: Mapping[str, Any], options: Options) -> None:
         raise LabFailed(f"{ended} of the lab in {options.directory} ended; `make lab-down` stops it")
 
 
-def _prepare(
-    options: Options, guests: Sequence[Guest], image: Image, accelerator: str, cluster: Cluster | None
-) -> None:
-    """Write everything the keeper and the user's programs read."""
-    directory = options.directory
+def _clear(directory: Path) -> None:
+    """Remove what an earlier lab in the directory has left there."""
     end_connections(directory)  # to a lab that was killed
     for name in ("run", "log", CLUSTER):
         shutil.rmtree(directory / name, ignore_errors=True)
     for name in ("run", "log"):
         (directory / name).mkdir(mode=0o700)
+
+
+def _prepare(options: Options, making: Making, cluster: Cluster | None, place: Path | None) -> None:
+    """Write everything the keeper and the user's programs read; ``place``: what the guests are restored from."""
+    directory, guests = options.directory, making.guests
     if cluster:
-        write_control_plane(directory / CLUSTER, cluster.authority, cluster.programs)
+        write_control_plane(directory / CLUSTER, cluster.authority, cluster.parts.programs)
         write_access(directory / KUBECONFIG, cluster.authority, cluster.port)
     keys = write_reach(directory, guests, directory / KUBECONFIG if cluster else None)
     if cluster:
@@ -227,20 +301,14 @@ def _prepare(
         for name in LINKED:
             link_to(directory / name, LABS / name)
     programs = _cluster_programs(directory, cluster) if cluster else []
-    node_disk = cluster.node_disk if cluster else None
+    environment = qemu_environment(making.image.qemu)
     for guest in guests:
-        scratch, disk = directory / "run" / guest.name, f"run/{guest.name}.img"
-        files = guest_files(guest, guests, keys)
-        if cluster:
-            files.update(node_files(guest, guests, cluster.authority))
-        write_config_disk(files, scratch, directory / disk)
-        shutil.rmtree(scratch)
-        machine = Machine(accelerator, options.topology)
-        argv = guest_argv(image, guest, len(guests), machine, Disks(disk, node_disk))
-        environment = qemu_environment(image.qemu, directory / "run")
+        made = making.of(guest, keys, cluster.authority if cluster else None)
+        argv = _prepare_guest(making, guest, made, directory, place)
         programs.append(Program(guest.name, argv, f"{guest.name}.qemu.log", directory, environment))
     shown = {
-        "accelerator": accelerator,
+        "accelerator": making.machine.accelerator,
+        "restored": place is not None,
         "rails": options.rails,
         "topology": options.topology,
         "guests": [{"name": guest.name, "address": guest.address} for guest in guests],
@@ -258,12 +326,26 @@ def _prepare(
     write_json(directory / "plan.json", plan)
 
 
+def _prepare_guest(making: Making, guest: Guest, made: Made, directory: Path, place: Path | None) -> list[str]:
+    """Write the disks of a guest; give the command that runs it."""
+    for disk, shared in making.disks.items():
+        below = place / overlay_file(guest, disk) if place else shared
+        content = empty_overlay(below, "qcow2" if place else "raw", shared.stat().st_size)
+        (directory / overlay_file(guest, disk)).write_bytes(content)
+    if place:
+        return [*made.argv, "-incoming", f"file:{memory_file(place, guest)}"]
+    scratch = directory / "run" / guest.name
+    write_config_disk(made.files, scratch, directory / config_disk(guest))
+    shutil.rmtree(scratch)
+    return made.argv
+
+
 def _cluster_programs(directory: Path, cluster: Cluster) -> list[Program]:
     """Give the programs beside the guests: the control plane, the way to it from outside, and the registry."""
     server = [sys.executable, "-m", "tests.lab.guests.cluster_server", str(directory / CLUSTER)]
     descriptor = cluster.entrance.fileno()
     forwarder = [sys.executable, "-I", "-S", str(FORWARDER), str(descriptor), MANAGEMENT_HOST, str(API_PORT)]
-    registry = [sys.executable, "-m", "tests.lab.registry", "--images", str(cluster.images)]
+    registry = [sys.executable, "-m", "tests.lab.registry", "--images", str(cluster.parts.images)]
     registry += ["--listen", f"{MANAGEMENT_HOST}:{REGISTRY_PORT}"]
     return [
         Program("control-plane", server, "control-plane.log", CHECKOUT, {}),
@@ -276,14 +358,17 @@ def _shown(directory: Path, cluster: Cluster) -> dict[str, str]:
     """Give what the lab's state says of its cluster."""
     return {
         "kubeconfig": str(directory / KUBECONFIG),
-        "kubectl": str(cluster.programs.kubectl),
+        "kubectl": str(cluster.parts.programs.kubectl),
         "server": f"https://127.0.0.1:{cluster.port}",
     }
 
 
-def _boot(guests: Sequence[Guest], lock: int, cluster: Cluster | None, watch: Watch) -> None:
-    """Start the keeper, wait for the lab, and leave it alone; otherwise it ends with everything it holds."""
-    directory = watch.directory
+def _boot(making: Making, lock: int, cluster: Cluster | None, watch: Watch, place: Path | None) -> None:
+    """Start the keeper, wait for the lab, and leave it alone; otherwise it ends with everything it holds.
+
+    ``place``: where guests that have booted are kept.
+    """
+    directory, guests = watch.directory, making.guests
     entrance = [cluster.entrance.fileno()] if cluster else []
     with (directory / "log" / "keeper.log").open("wb") as log:
         keeper = subprocess.Popen(
@@ -304,6 +389,8 @@ def _boot(guests: Sequence[Guest], lock: int, cluster: Cluster | None, watch: Wa
         wait_for_guests(guests, keeper, watch)
         if cluster:
             wait_for_nodes(guests, Api.from_kubeconfig(directory / KUBECONFIG), keeper, watch)
+        if place and not watch.restored:
+            _keep(guests, place, watch, cluster=cluster is not None)
         keeper.stdin.write(DETACH)
         keeper.stdin.flush()
         ready = True
@@ -320,6 +407,15 @@ def _boot(guests: Sequence[Guest], lock: int, cluster: Cluster | None, watch: Wa
         if keeper.poll() is not None or time.monotonic() >= deadline:
             raise LabFailed(f"the lab ended as it became ready:\n{tail(directory / 'log' / 'keeper.log')}")
         time.sleep(POLL_SECONDS / 10)
+
+
+def _keep(guests: Sequence[Guest], place: Path, watch: Watch, *, cluster: bool) -> None:
+    """Keep the guests as they are, for later labs; this one is as good without."""
+    try:
+        save(watch.directory, guests, place, watch.report, cluster=cluster)
+    except (MonitorRefused, NoSpace, OSError, subprocess.CalledProcessError) as reason:
+        watch.report(f"the hosts cannot be kept as they are: {reason}")
+    on_guests(guests, SET_CLOCK, watch)
 
 
 def down(directory: Path, report: Report) -> None:

@@ -49,27 +49,26 @@ class Wire(NamedTuple):
     listens: bool
 
 
-def plan_guests(seed: str, guests: int, rails: int) -> list[Guest]:
-    """Name ``guests`` hosts with ``rails`` ports each; ``seed`` tells one lab's machine IDs from another's.
+def plan_guests(guests: int, rails: int) -> list[Guest]:
+    """Name ``guests`` hosts with ``rails`` ports each.
 
-    The same arguments give the same lab, so a second `up` finds the same hosts. Addresses are the same in every lab:
-    each has a network of its own.
+    They are the same in every lab, each of which has a network of its own: what was kept of one serves all.
     """
     if not 1 <= guests <= MOST_GUESTS:
         raise InvalidLayout(f"a lab has 1 to {MOST_GUESTS} guests, not {guests}")
     if not 1 <= rails <= MOST_RAILS:
         raise InvalidLayout(f"a lab has 1 to {MOST_RAILS} rails, not {rails}")
-    return [_plan_guest(seed, number, rails) for number in range(1, guests + 1)]
+    return [_plan_guest(number, rails) for number in range(1, guests + 1)]
 
 
-def _plan_guest(seed: str, number: int, rails: int) -> Guest:
+def _plan_guest(number: int, rails: int) -> Guest:
     name = f"rdma-{number}"
     return Guest(
         number=number,
         name=name,
         address=f"192.168.77.{number}",
         mac=f"52:54:00:77:00:{number:02x}",
-        machine_id=hashlib.sha256(f"{seed}/{name}".encode()).hexdigest()[:32],
+        machine_id=hashlib.sha256(name.encode()).hexdigest()[:32],
         ports=tuple(
             Port(rail, f"52:54:00:78:{rail:02x}:{number:02x}", f"10.77.{rail}.{number}") for rail in range(rails)
         ),

@@ -87,8 +87,8 @@ def node_files(guest: Guest, guests: Sequence[Guest], authority: Authority) -> d
 
 
 def write_control_plane(directory: Path, authority: Authority, programs: Programs) -> None:
-    """Write what ``cluster_server`` reads into a new directory of the control plane."""
-    directory.mkdir(mode=0o700)
+    """Write what ``cluster_server`` reads into the directory of the control plane."""
+    directory.mkdir(mode=0o700, exist_ok=True)
     for name, content in zip(AUTHORITY, authority.pair):
         write_private(directory / name, content)
     paths = {name: str(path) for name, path in programs._asdict().items()}

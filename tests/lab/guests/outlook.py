@@ -52,6 +52,6 @@ def unmade(parts: Sequence[Part]) -> list[Part]:
 def reasons_against(directory: Path) -> list[str]:
     """Say all at once why no lab can be had in a directory of this machine; empty when it can be tried."""
     flaws = missing(look())
-    if len(longest_control_path(directory, plan_guests(str(directory), 2, 1))) > LONGEST_SOCKET:
+    if len(longest_control_path(directory, plan_guests(2, 1))) > LONGEST_SOCKET:
         flaws.append(f"the path {directory} is too long for the lab's sockets: move the checkout to a shorter one")
     return flaws

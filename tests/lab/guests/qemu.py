@@ -20,6 +20,7 @@ ACCELERATORS = {
     "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "qemu64"],
 }
 PROCESSORS = {"kvm": 2, "tcg": 1}
+ROOT, NODE = "root", "node"  # the disks that all guests read: the system, and what makes a Kubernetes node of it
 TRIAL_ARGUMENTS = "console=ttyS0 panic=-1 rootdelay=1"
 
 
@@ -57,16 +58,6 @@ class Machine(NamedTuple):
     topology: str = FLAT
 
 
-class Disks(NamedTuple):
-    """A guest's disks beside its root: its configuration, and what makes a Kubernetes node of it (None: it is none).
-
-    The nodes' disk is, like the root, read by all guests.
-    """
-
-    config: str
-    node: Path | None = None
-
-
 def qemu_program(root: Path) -> list[str]:
     """Give the command that runs QEMU out of a Debian root, on any distribution: its own loader, libraries and data."""
     libraries = root / LIBRARIES
@@ -81,9 +72,9 @@ def qemu_program(root: Path) -> list[str]:
     ]
 
 
-def qemu_environment(root: Path, scratch: Path) -> dict[str, str]:
-    """Give the variables QEMU needs: where its modules are and where the guests' changed blocks are kept."""
-    return {"QEMU_MODULE_DIR": str(root / LIBRARIES / "qemu"), "TMPDIR": str(scratch)}
+def qemu_environment(root: Path) -> dict[str, str]:
+    """Give the variables QEMU needs: where its modules are."""
+    return {"QEMU_MODULE_DIR": str(root / LIBRARIES / "qemu")}
 
 
 def trial_argv(image: Image, accelerator: str) -> list[str]:
@@ -96,8 +87,11 @@ def trial_argv(image: Image, accelerator: str) -> list[str]:
     ]
 
 
-def guest_argv(image: Image, guest: Guest, guests: int, machine: Machine, disks: Disks) -> list[str]:
-    """Give the command that boots one guest; relative paths are the lab directory's."""
+def guest_argv(image: Image, guest: Guest, guests: int, machine: Machine, *, node: bool = False) -> list[str]:
+    """Give the command that boots one guest; relative paths are the lab directory's.
+
+    ``node``: it has the disk that makes a Kubernetes node of it.
+    """
     processors = max(PROCESSORS[machine.accelerator], numa_nodes(machine.topology))
     arranged = slots(machine.topology, len(guest.ports))
     argv = [
@@ -106,14 +100,16 @@ def guest_argv(image: Image, guest: Guest, guests: int, machine: Machine, disks:
         *memory_arguments(machine.topology, GUEST_MEMORY_MIB),
         *("-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{console_log(guest)}"),
         *("-kernel", str(image.loader), "-smbios", f"type=11,{_credentials(guest)}"),
-        *_shared_disk("root", image.disk),
-        *("-drive", f"file={disks.config},format=raw,if=none,id=config,readonly=on"),
+        *_shared_disk(guest, ROOT),
+        *("-drive", f"file={config_disk(guest)},format=raw,if=none,id=config,readonly=on"),
         *("-device", "virtio-blk-pci,drive=config"),
-        *(_shared_disk("node", disks.node) if disks.node else []),
+        *(_shared_disk(guest, NODE) if node else []),
         *("-qmp", f"unix:{monitor_socket(guest.name)},server=on,wait=off"),
         *("-netdev", f"tap,id=management,ifname={tap_name(guest)},script=no,downscript=no"),
         *("-device", f"virtio-net-pci,netdev=management,mac={guest.mac},romfile="),
         *("-device", "virtio-rng-pci"),
+        # It tells a kernel that its memory is a copy: what it makes keys and names of is mixed anew.
+        *("-device", "vmgenid,guid=auto"),
         *arranged.argv,
     ]
     for port in guest.ports:
@@ -125,6 +121,16 @@ def _credentials(guest: Guest) -> str:
     """Give what tells one guest from another before its own files do (systemd.system-credentials(7))."""
     credentials = {"system.hostname": guest.name, "system.machine_id": guest.machine_id}
     return ",".join(f"value=io.systemd.credential:{name}={value}" for name, value in credentials.items())
+
+
+def overlay_file(guest: Guest, disk: str) -> str:
+    """Give the path of what the guest writes to a disk that others read, relative to the lab's directory."""
+    return f"run/{guest.name}.{disk}.qcow2"
+
+
+def config_disk(guest: Guest) -> str:
+    """Give the path of the guest's configuration disk, relative to the lab's directory."""
+    return f"run/{guest.name}.img"
 
 
 def console_log(guest: Guest) -> str:
@@ -148,11 +154,7 @@ def _port_arguments(port: Port, bus: str, wires: list[Wire]) -> list[str]:
     return [*argv, "-device", f"igb,id={card_name(rail)},netdev={backend},bus={bus},mac={port.mac},romfile="]
 
 
-def _shared_disk(name: str, path: Path) -> list[str]:
+def _shared_disk(guest: Guest, name: str) -> list[str]:
     """Give the arguments for a disk that several guests read; what one of them writes goes to a file of its own."""
-    drive = f"file={_escaped(path)},format=raw,if=none,id={name},snapshot=on,cache=unsafe,aio=threads"
+    drive = f"file={overlay_file(guest, name)},format=qcow2,if=none,id={name},cache=unsafe,aio=threads"
     return ["-drive", drive, "-device", f"virtio-blk-pci,drive={name}"]
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace(",", ",,")

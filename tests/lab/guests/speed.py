@@ -29,7 +29,7 @@ def measure_slowness(image: Image, environ: Mapping[str, str], report: Report, t
     known = recall(place)
     if known.get("qemu") != image.qemu.name:
         report("measuring how fast guests are emulated here")
-        scratch = {**environ, **qemu_environment(image.qemu, image.qemu)}
+        scratch = {**environ, **qemu_environment(image.qemu)}
         before = _processor_seconds()
         # A guest that does not boot says so on its console when the lab boots it.
         booted = trial(trial_argv(image, "tcg"), scratch, LIMIT_SECONDS * load())

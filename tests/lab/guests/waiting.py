@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
@@ -18,7 +19,8 @@ from ..process import tail
 from .boot import Verdict, judge_console, readable
 from .budget import Budget, load
 from .cluster import ready_nodes
-from .layout import Guest
+from .layout import Guest, monitor_socket
+from .monitor import MonitorRefused, execute
 from .qemu import console_log
 from .reach import LabNotUp, read_state
 
@@ -28,6 +30,10 @@ EVIDENCE_SECONDS = 60.0
 LOG_LINES = 25
 NEXT = "next: run it again, as everything that it needs is in the cache; --start-seconds gives it more time"
 NODE_EVIDENCE = f"journalctl --no-pager --output cat --lines {LOG_LINES} --unit kubelet --unit containerd"
+# What a guest that stood still is told. The clock of its board went on, as QEMU's machine has it; and a kubelet
+# registers its node when it starts, which it did with another control plane.
+SET_CLOCK = "date -s @$(cat /sys/class/rtc/rtc0/since_epoch)"
+RESTART_KUBELET = "test ! -e /etc/rdma-lab/node || systemctl restart kubelet"
 
 Keeper = subprocess.Popen[bytes]
 
@@ -37,11 +43,15 @@ class LabFailed(Exception):
 
 
 class Watch(NamedTuple):
-    """A lab that is being started: its directory, whom progress is told to, and the time that it has."""
+    """A lab that is being started: its directory, whom progress is told to, and the time that it has.
+
+    ``restored``: its guests do not boot, but go on from what was kept of others.
+    """
 
     directory: Path
     report: Report
     budget: Budget
+    restored: bool = False
 
 
 def ended_programs(state: Mapping[str, Any]) -> list[str]:
@@ -50,12 +60,16 @@ def ended_programs(state: Mapping[str, Any]) -> list[str]:
 
 
 def wait_for_guests(guests: Sequence[Guest], keeper: Keeper, watch: Watch) -> None:
-    """Return when every guest has said that it is ready and takes an ssh connection. Raises ``LabFailed``."""
+    """Return when every guest has said that it is ready and takes an ssh connection. Raises ``LabFailed``.
+
+    One that was restored has said so before it was kept; it is told what it could not know.
+    """
     directory = watch.directory
     verdicts: dict[str, Verdict] = {}
+    judge = _restored if watch.restored else _booted
 
     def look() -> str | None:
-        verdicts.update({guest.name: _verdict(directory, guest) for guest in guests})
+        verdicts.update({guest.name: _ended(directory, guest) or judge(directory, guest) for guest in guests})
         for name, verdict in verdicts.items():
             if verdict.phase == "failed":
                 raise LabFailed(f"{name} did not boot: {verdict.line}\n{_guest_evidence(directory, name)}")
@@ -68,8 +82,13 @@ def wait_for_guests(guests: Sequence[Guest], keeper: Keeper, watch: Watch) -> No
         return LabFailed(f"{name} did not boot within {watch.budget.spent():.0f} s\n{said}\n{NEXT}")
 
     _wait(keeper, watch, "booting", look, give_up)
-    for guest in guests:
-        _try_ssh(guest, watch)
+    on_guests(guests, f"{SET_CLOCK}; {RESTART_KUBELET}" if watch.restored else "true", watch)
+
+
+def on_guests(guests: Sequence[Guest], command: str, watch: Watch) -> None:
+    """Run a command on every guest, on all at once, until each has; raise ``LabFailed`` when the time is over."""
+    with ThreadPoolExecutor(len(guests)) as pool:
+        list(pool.map(lambda guest: _try_ssh(guest, command, watch), guests))
 
 
 def wait_for_nodes(guests: Sequence[Guest], api: Api, keeper: Keeper, watch: Watch) -> None:
@@ -126,13 +145,28 @@ def _ensure_running(directory: Path, keeper: Keeper) -> None:
                 raise LabFailed(f"the lab's {name} ended. The end of its log:\n{tail(logs / f'{name}.log', LOG_LINES)}")
 
 
-def _verdict(directory: Path, guest: Guest) -> Verdict:
+def _ended(directory: Path, guest: Guest) -> Verdict | None:
     with contextlib.suppress(LabNotUp):
         status = read_state(directory).get("ended", {}).get(guest.name)
         if status is not None:
             return Verdict("failed", f"QEMU ended with status {status}")
+    return None
+
+
+def _booted(directory: Path, guest: Guest) -> Verdict:
     console = directory / console_log(guest)
     return judge_console(console.read_text(encoding="utf-8", errors="replace") if console.exists() else "")
+
+
+def _restored(directory: Path, guest: Guest) -> Verdict:
+    monitor = directory / monitor_socket(guest.name)
+    try:
+        status = execute(monitor, "query-status", {})["status"]
+        if status == "paused":  # as it was when it was kept
+            execute(monitor, "cont", {})
+    except (OSError, MonitorRefused) as reason:
+        return Verdict("booting", f"QEMU does not answer yet: {reason}")
+    return Verdict("ready" if status == "running" else "booting", status)
 
 
 def _guest_evidence(directory: Path, name: str) -> str:
@@ -160,9 +194,9 @@ def _on_guest(directory: Path, name: str, command: str) -> str:
     return (done.stdout + done.stderr).strip() or "nothing"
 
 
-def _try_ssh(guest: Guest, watch: Watch) -> None:
+def _try_ssh(guest: Guest, command: str, watch: Watch) -> None:
     # A connection of its own: ssh hides what a ProxyCommand says when the connection is to be kept.
-    argv = ["ssh", "-o", "ControlPath=none", *ssh_argv(watch.directory, guest.name, ["true"])[1:]]
+    argv = ["ssh", "-o", "ControlPath=none", *ssh_argv(watch.directory, guest.name, [command])[1:]]
     said = "no answer"
     while left := watch.budget.left():
         with contextlib.suppress(subprocess.TimeoutExpired):

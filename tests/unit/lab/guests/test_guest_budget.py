@@ -144,7 +144,7 @@ def test_a_guest_that_does_not_boot_in_time_is_told_readably_with_the_next_step(
     with subprocess.Popen(["sleep", "60"]) as keeper:
         try:
             with pytest.raises(LabFailed) as failure:
-                wait_for_guests(plan_guests(str(tmp_path), 1, 1), keeper, watch)
+                wait_for_guests(plan_guests(1, 1), keeper, watch)
         finally:
             keeper.kill()
     text = str(failure.value)
@@ -168,6 +168,6 @@ def test_a_guest_that_takes_no_ssh_is_told_with_what_ssh_said(tmp_path: Path, mo
     with subprocess.Popen(["sleep", "60"]) as keeper:
         try:
             with pytest.raises(LabFailed, match="takes no ssh connection within 80 s: Connection refused\nnext: run"):
-                wait_for_guests(plan_guests(str(tmp_path), 1, 1), keeper, watch)
+                wait_for_guests(plan_guests(1, 1), keeper, watch)
         finally:
             keeper.kill()

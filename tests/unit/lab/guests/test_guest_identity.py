@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.identity import (
 from ansible_collections.rdma.fabric.tests.lab.guests.lab import CHECKOUT, DEFAULT_DIRECTORY, KUBECONFIG, POLICY
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests
 
-GUESTS = plan_guests("/lab", 2, 2)
+GUESTS = plan_guests(2, 2)
 KEYS = Keys("ssh-ed25519 USER\n", {guest.name: (f"PRIVATE {guest.name}", f"PUBLIC {guest.name}\n") for guest in GUESTS})
 
 

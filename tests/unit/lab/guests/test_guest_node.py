@@ -29,11 +29,11 @@ from ansible_collections.rdma.fabric.tests.lab.guests.node_identity import (
     write_access,
     write_control_plane,
 )
-from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, Machine, guest_argv
+from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image, Machine, guest_argv
 from ansible_collections.rdma.fabric.tests.lab.guests.recipe import FILES
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 
-GUESTS = plan_guests("/lab", 3, 1)
+GUESTS = plan_guests(3, 1)
 IMAGE = Image(Path("/cache/image-1"), Path("/cache/qemu-1"))
 
 
@@ -133,12 +133,11 @@ def test_the_control_plane_takes_over_the_authority_and_the_way_in_is_the_forwar
 
 
 def test_the_nodes_disk_is_read_by_all_and_written_by_none() -> None:
-    argv = guest_argv(IMAGE, GUESTS[0], 3, Machine("tcg"), Disks("run/config.img", Path("/cache/node,1/disk.img")))
+    argv = guest_argv(IMAGE, GUESTS[0], 3, Machine("tcg"), node=True)
     (drive,) = (each for each in argv if "id=node" in each)
-    assert drive.startswith("file=/cache/node,,1/disk.img,")
-    assert "snapshot=on" in drive
+    assert drive.startswith("file=run/rdma-1.node.qcow2,format=qcow2,")
     assert "virtio-blk-pci,drive=node" in argv
-    assert "virtio-blk-pci,drive=node" not in guest_argv(IMAGE, GUESTS[0], 3, Machine("tcg"), Disks("run/config.img"))
+    assert "virtio-blk-pci,drive=node" not in guest_argv(IMAGE, GUESTS[0], 3, Machine("tcg"))
 
 
 def test_another_bundle_guest_or_script_makes_another_disk() -> None:

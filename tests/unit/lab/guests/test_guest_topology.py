@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests
-from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, Machine, guest_argv
+from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image, Machine, guest_argv
 from ansible_collections.rdma.fabric.tests.lab.guests.topology import FLAT, SWITCHED, memory_arguments
 
 IMAGE = Image(Path("/cache/image-1"), Path("/cache/qemu-1"))
@@ -17,8 +17,8 @@ IMAGE = Image(Path("/cache/image-1"), Path("/cache/qemu-1"))
 
 def devices(topology: str, rails: int) -> list[dict[str, str]]:
     """Give the devices of a guest, as QEMU reads them."""
-    (guest,) = plan_guests("/lab", 1, rails)
-    argv = guest_argv(IMAGE, guest, 1, Machine("tcg", topology), Disks("run/config.img"))
+    (guest,) = plan_guests(1, rails)
+    argv = guest_argv(IMAGE, guest, 1, Machine("tcg", topology))
     words = [argv[at + 1] for at, word in enumerate(argv) if word == "-device"]
     return [dict(part.partition("=")[::2] for part in f"driver={word}".split(",")) for word in words]
 
@@ -59,7 +59,7 @@ def test_a_flat_guest_has_one_node_and_a_switched_one_two_with_all_its_memory_an
     words = memory_arguments(SWITCHED, 2048)
     assert words.count("-numa") == 2
     assert sum(int(word.rpartition("size=")[2].rstrip("M")) for word in words if "size=" in word) == 2048
-    (guest,) = plan_guests("/lab", 1, 1)
+    (guest,) = plan_guests(1, 1)
     for topology, processors in ((FLAT, "1"), (SWITCHED, "2")):
-        argv = guest_argv(IMAGE, guest, 1, Machine("tcg", topology), Disks("run/config.img"))
+        argv = guest_argv(IMAGE, guest, 1, Machine("tcg", topology))
         assert argv[argv.index("-smp") + 1] == processors

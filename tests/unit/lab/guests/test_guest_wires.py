@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 from ansible_collections.rdma.fabric.tests.lab.guests.keeper import identity_of, write_json
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import card_name, monitor_socket, plan_guests
 from ansible_collections.rdma.fabric.tests.lab.guests.monitor import MonitorRefused, execute, set_link
-from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, Machine, guest_argv
+from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image, Machine, guest_argv
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import LabNotUp
 
 GREETING: dict[str, object] = {"QMP": {"version": {}, "capabilities": []}}
@@ -85,7 +85,7 @@ def test_a_monitor_that_closes_is_no_success(monitor: Callable[..., list[dict[st
 
 def test_a_lab_pulls_the_wire_at_every_end(monitor: Callable[..., list[dict[str, object]]], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    guests = plan_guests("/lab", 2, 1)
+    guests = plan_guests(2, 1)
     cluster = {"kubeconfig": "/lab/kubeconfig", "kubectl": "/bin/kubectl", "server": "https://127.0.0.1:1"}
     shown = {"guests": [{"name": guest.name} for guest in guests], "cluster": cluster, "phase": "ready"}
     write_json(tmp_path / "state.json", {**identity_of(os.getpid()), **shown})
@@ -95,8 +95,8 @@ def test_a_lab_pulls_the_wire_at_every_end(monitor: Callable[..., list[dict[str,
 
 
 def test_the_monitor_knows_the_cards_by_the_names_that_wires_are_pulled_by() -> None:
-    guest = plan_guests("/lab", 2, 2)[0]
-    argv = guest_argv(Image(Path("/i"), Path("/q")), guest, 2, Machine("tcg"), Disks("run/config.img"))
+    guest = plan_guests(2, 2)[0]
+    argv = guest_argv(Image(Path("/i"), Path("/q")), guest, 2, Machine("tcg"))
     for port in guest.ports:
         assert any(each.startswith(f"igb,id={card_name(port.rail)},") for each in argv)
     assert argv[argv.index("-qmp") + 1].startswith(f"unix:{monitor_socket(guest.name)},server=on,wait=off")
