@@ -311,6 +311,7 @@ class ActionModule(ClusterAction):
                 f"node {cluster.name} is not drained, {kept}: {failure}", node=cluster.name
             ) from failure
         said = [*_kept(cluster.name, planned, arguments), *_slow(cluster.name, planned, limit)]
+        said += _returning(cluster.name, planned)
         for text in said:
             self.progress(text)
         step = self._cordon(cluster, arguments)
@@ -468,6 +469,14 @@ def _slow(node: str, verdicts: Sequence[Verdict], limit: float) -> list[str]:
     pods = [f"{verdict} ({verdict.grace} s)" for verdict in verdicts if verdict.may_outlast(limit)]
     what = f"pods that may take longer to end than the {limit:g} s that the drain waits, and end all the same"
     return [f"node {node}: {what}: {named(pods, _MOST_NAMED)}; raise the timeout of the drain"] if pods else []
+
+
+def _returning(node: str, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return what is said of pods that may come back while the node is drained, as cilium/cilium#28549 shows."""
+    pods = [str(verdict) for verdict in verdicts if verdict.returns and not verdict.ending]
+    what = "pods that tolerate the cordon, so that their controllers may put them on the node again"
+    step = "take that toleration (of any taint, operator: Exists) out of them, or scale them down"
+    return [f"node {node}: {what}: {named(pods, _MOST_NAMED)}; {step}"] if pods else []
 
 
 def _rows_of(drain: Drain, staying: Sequence[Verdict]) -> list[dict[str, Any]]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Callable, Iterable, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import tolerates
+
 from .objects import Json
 
 EVICT = "evict"
@@ -28,6 +30,7 @@ NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
 _VERBS_DEVICES = "/dev/infiniband"
 _CONTAINERS = ("containers", "initContainers")
 FINISHED = ("Succeeded", "Failed")
+_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 # What a pod has that asks for none (k8s.io/api, core/v1).
 _USUAL_GRACE = 30
 
@@ -54,7 +57,7 @@ class Verdict:
     """What becomes of one pod, and why; ``uid`` tells it from another one of the same name.
 
     ``keeps`` is what one that stays for its DaemonSet holds all the same, ``grace`` the seconds that a pod may take to
-    end.
+    end. With ``returns`` its controller may put it on the cordoned node again, as it tolerates the taint of a cordon.
     """
 
     namespace: str
@@ -65,6 +68,7 @@ class Verdict:
     ending: bool = False
     keeps: str = ""
     grace: int = 0
+    returns: bool = False
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -92,7 +96,14 @@ def _verdict(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, st
         ending=bool(metadata.get("deletionTimestamp")),
         keeps=keeps,
         grace=int((pod.get("spec") or {}).get("terminationGracePeriodSeconds") or 0),
+        returns=action == EVICT and _may_return(pod),
     )
+
+
+def _may_return(pod: Json) -> bool:
+    tolerations = (pod.get("spec") or {}).get("tolerations") or []
+    kind = controller_of(pod).get("kind")
+    return bool(kind) and kind != "DaemonSet" and any(tolerates(each, _CORDON) for each in tolerations)
 
 
 def _decide(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> tuple[str, str, str]:

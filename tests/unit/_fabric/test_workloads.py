@@ -314,6 +314,30 @@ class TestJobsOfOtherControllers:
 
 
 @pytest.mark.parametrize(
+    ("api_version", "kind", "path"),
+    [
+        ("batch/v1", "Job", "spec.template"),
+        ("apps/v1", "Deployment", "spec.template"),
+        ("ray.io/v1", "RayCluster", "spec.headGroupSpec.template"),
+    ],
+)
+def test_a_network_that_the_object_of_a_pod_asks_for_is_told_with_its_place(
+    api_version: str, kind: str, path: str
+) -> None:
+    """k8snetworkplumbingwg/multus-cni#404 and #566, vllm-project/production-stack#962."""
+    template = {"spec": {**container(), "restartPolicy": "Never" if kind == "Job" else "Always"}}
+    content = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "a", "annotations": {"k8s.v1.cni.cncf.io/networks": "rail0"}},
+        "spec": around_template(path.partition(".")[2], template),
+    }
+    (notice,) = Fabric([Document("p.yaml", content)], []).accepted().notices
+    assert f"is asked for by the {kind}, not by its pods" in notice.problem
+    assert notice.hint == f"put it at {path}.metadata.annotations"
+
+
+@pytest.mark.parametrize(
     ("kind", "path"),
     [
         ("VirtualMachine", "template.spec"),

@@ -72,6 +72,28 @@ def test_workloads_that_are_refused_alike_are_one_problem_with_its_step() -> Non
     assert "values: [system-node-critical, system-cluster-critical]" in problem
 
 
+WARDEN = (
+    'admission webhook "warden-validating.common-webhooks.networking.gke.io" denied the request: GKE Warden rejected'
+    ' the request because it violates one or more constraints.\nViolations details: {"[denied by'
+    ' autogke-disallow-privilege]":["container c is privileged; not allowed in Autopilot"]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        # GKE Autopilot (lacework/helm-charts#191), and a webhook that sets a class that is not there
+        # (aws-samples/aws-do-eks#96, canonical/microk8s#2359).
+        (WARDEN, "not allowed in Autopilot"),
+        ('pod rejected: RuntimeClass "nvidia" not found', "change the object as it says, or what refuses it"),
+    ],
+)
+def test_what_others_refuse_is_quoted_whole_in_one_line(text: str, told: str) -> None:
+    (problem,) = look(Judge(text), daemon_set("d")).problems
+    assert f"is admitted: the pod is forbidden: {text.replace(chr(10), ' ')} (" in problem
+    assert told in problem
+
+
 def test_only_workloads_that_have_yet_to_make_pods_cost_a_request() -> None:
     server = Judge()
     apply(server, wave(daemon_set("d")))

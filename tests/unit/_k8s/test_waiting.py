@@ -380,10 +380,38 @@ LOOPING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s r
         (crashed("c", 1, {"running": {}}), "restarted 4 times and not ready: c ended with 1"),
         ({**crashed("c", 1, {"running": {}}), "ready": True}, None),
         (crashed("c", 0, {"running": {}}), None),
+        # Docker, as in k8snetworkplumbingwg/multus-cni#710.
+        (
+            crashed("c", 128, {"waiting": {"reason": "RunContainerError"}}, reason="ContainerCannotRun", message="OCI"),
+            "RunContainerError: c ended with 128 (ContainerCannotRun): OCI",
+        ),
+        (crashed("c", 1, {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}), "ImagePullBackOff: no"),
     ],
 )
 def test_a_container_that_crashes_is_told_by_its_last_end(container: dict[str, Any], reason: str | None) -> None:
     assert pod_reasons({"status": {"containerStatuses": [container]}}) == ([reason] if reason else [])
+
+
+def test_a_container_without_memory_is_told_with_its_limit() -> None:
+    """k8snetworkplumbingwg/multus-cni#1349: 50Mi are too few on a node with a hundred pods."""
+    containers = [{"name": "c", "resources": {"limits": {"memory": "50Mi"}}}]
+    status = {"containerStatuses": [crashed("c", 137, LOOPING, reason="OOMKilled")]}
+    assert pod_reasons({"spec": {"containers": containers}, "status": status}) == [
+        "CrashLoopBackOff: c ended with 137 (OOMKilled: its memory is limited to 50Mi)"
+    ]
+
+
+def test_a_pod_that_the_kubelet_has_ended_is_told_after_those_that_are_there() -> None:
+    """kubernetes/kubernetes#125579."""
+    message = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices rdma/hca"
+    ended = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message}
+    controller = Controller(lambda _name, _now: PENDING)
+    controller.add_pod("d", "d-1", **ended)
+    controller.add_pod("d", "d-2", phase="Running", containerStatuses=[crashed("plugin", 1, LOOPING)])
+    with pytest.raises(BatchError) as slow:
+        controller.apply(daemon_set("d"), wait_timeout=30.0)
+    told = f"the pod has ended (Failed): UnexpectedAdmissionError {message}"
+    assert f"CrashLoopBackOff: plugin ended with 1; {told}" in str(slow.value)
 
 
 def test_pods_that_crash_alike_are_told_once_with_the_command_that_shows_the_log_of_one() -> None:

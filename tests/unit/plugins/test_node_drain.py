@@ -318,3 +318,45 @@ def test_a_grace_period_beyond_the_limit_is_told_before_the_node_is_cordoned(
     )
     assert [told in notice for notice in notices] == [True] * is_told
     assert ("its grace period is 7200 s; raise the limit" in drain("drained")["msg"]) is is_told
+
+
+@pytest.mark.parametrize(
+    ("toleration", "is_told"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}, True),
+        ({"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}, False),
+    ],
+)
+def test_a_pod_that_may_come_back_to_the_cordoned_node_is_told_before(
+    server: Nodes, toleration: dict[str, str], is_told: bool
+) -> None:
+    """cilium/cilium#28549: its controller puts it there again and again."""
+    come(server, "train")["spec"]["tolerations"] = [toleration]
+    server.intercept = lambda _number, _method, path: good({}, 201) if path.endswith("/eviction") else None
+    notices = drain("drained", check=True)["notices"]
+    told = "pods that tolerate the cordon, so that their controllers may put them on the node again: ns/train;"
+    assert [told in notice for notice in notices] == [True] * is_told
+
+
+def test_a_machine_that_is_moved_away_in_place_of_its_eviction_is_waited_for(server: Nodes) -> None:
+    """KubeVirt's interceptor answers 429 and migrates (kubevirt/kubevirt#11532)."""
+    come(server, "virt-launcher")
+    text = (
+        'admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: Eviction triggered '
+        'evacuation of VMI "ns/vm"'
+    )
+    refusals = [failure(429, "TooManyRequests", text)] * 3
+
+    def answer(_number: int, _method: str, path: str) -> Any:
+        if path.endswith("/eviction") and refusals:
+            if len(refusals) == 1:
+                del server.objects["pods", "ns", "virt-launcher"]
+            return refusals.pop()
+        return None
+
+    server.intercept = answer
+    result = drain("drained")
+    assert not result.get("failed"), result
+    (row,) = result["pods"]
+    assert (row["action"], row["blocked"]) == ("evicted", text)

@@ -51,6 +51,7 @@ class Surroundings:
 def check_workload(resource: Resource, around: Surroundings) -> None:
     """Note the flaws of the pods of one object that is pushed as it is."""
     is_ours = is_of_kubernetes(resource.content)
+    _say_beside(resource)
     for path, name in networks_of_machines(resource.content):
         home = resource.namespace or "default"
         _check_networks(str(name), home, home, resource.place.at(*path), around)
@@ -81,6 +82,18 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             # Other controllers have rules of their own, and services by which their pods meet.
             _check_restart(resource.kind, spec, place.at("spec"))
         _check_containers(spec, place.at("spec"), around, meeting=is_ours)
+
+
+def _say_beside(resource: Resource) -> None:
+    """Say where an object asks for networks in place of its pods, which Multus does not see.
+
+    Users of Jobs, Deployments and RayClusters do that: k8snetworkplumbingwg/multus-cni#404 and #566.
+    """
+    paths = [path for path, _template in pod_templates(resource.content) if path]
+    for key in [key for key in _ASKING if paths and key in resource.metadata("annotations")]:
+        problem = f"is asked for by the {resource.kind}, not by its pods, whose annotations Multus reads"
+        hint = f"put it at {resource.place.at(*paths[0], 'metadata', 'annotations').text()}"
+        resource.place.at("metadata", "annotations", key).notice(problem, hint)
 
 
 def _check_containers(spec: Mapping[str, Any], place: Place, around: Surroundings, *, meeting: bool) -> None:

@@ -19,26 +19,31 @@ _MOST_REASONS = 5
 # An event has no more (k8s.io/kubernetes, apis/core/validation), and its remedy stands at the end.
 _MOST_CHARACTERS = 1024
 _POD_NAME = re.compile(r'\bpods? "[^"]*"')
+ENDED = ("Succeeded", "Failed")
 _REPEATED = "(combined from similar events): "
 
 
 def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
-    """Return why one pod does not run: what its containers wait for or ended with, or why no node takes it.
+    """Return why one pod does not run: how it ended, what its containers wait for or ended with, why no node takes it.
 
     No reason names the pod, so that many with the same one are told once.
     """
     status = pod.get("status") or {}
     found: list[str] = []
+    if status.get("phase") in ENDED:
+        # The kubelet ends pods that it evicts or gets no devices for (kubernetes/kubernetes#125579).
+        text = " ".join(str(status.get(key) or "") for key in ("reason", "message")).strip()
+        found.append(_with_message(f"the pod has ended ({status['phase']})", text))
     for container in container_statuses(pod):
         state, crash = container.get("state") or {}, _crash(container)
         waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
         if crash:
             state_now = waiting.get("reason") or f"restarted {container.get('restartCount')} times and not ready"
-            found.append(f"{state_now}: {_ending(container, crash)}")
+            found.append(f"{state_now}: {_ending(pod, container, crash)}")
         elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
             found.append(_with_message(str(waiting["reason"]), waiting.get("message")))
         elif ended.get("exitCode"):
-            found.append(_ending(container, ended))
+            found.append(_ending(pod, container, ended))
     for entry in status.get("conditions") or []:
         if entry.get("type") == "PodScheduled" and entry.get("status") == "False":
             found.append(_with_message(str(entry.get("reason", "Unschedulable")), entry.get("message")))
@@ -62,16 +67,32 @@ def container_statuses(pod: Mapping[str, Any]) -> list[Json]:
 
 
 def _crash(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return how a container ended before that is started again and again, empty for another one."""
+    """Return how a container ended before that is started again and again, empty for another one.
+
+    Docker tells why it can't run one (RunContainerError) by its last end alone (k8snetworkplumbingwg/multus-cni#710).
+    """
     state, last = container.get("state") or {}, (container.get("lastState") or {}).get("terminated") or {}
-    again = (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    waiting = state.get("waiting") or {}
+    again = waiting.get("reason") == "CrashLoopBackOff" or (waiting.get("reason") and not waiting.get("message"))
     unready = "running" in state and not container.get("ready") and last.get("exitCode")
     return last if again or unready else {}
 
 
-def _ending(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+def _ending(pod: Mapping[str, Any], container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
     why = f" ({ended['reason']})" if ended.get("reason") not in (None, "", "Error", "Completed") else ""
+    if ended.get("reason") == "OOMKilled":
+        why = f" (OOMKilled{_memory_of(pod, container.get('name'))})"
     return _with_message(f"{container.get('name')} ended with {ended.get('exitCode')}{why}", ended.get("message"))
+
+
+def _memory_of(pod: Mapping[str, Any], name: Any) -> str:
+    """Return the limit of a container's memory, as words that follow others; empty without one."""
+    spec = pod.get("spec") or {}
+    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
+        limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+        if container.get("name") == name and limit:
+            return f": its memory is limited to {limit}"
+    return ""
 
 
 def event_reasons(events: list[Json]) -> list[str]:
@@ -87,8 +108,8 @@ def _told(entry: Mapping[str, Any]) -> str:
 
 
 def without_pod_name(text: str) -> str:
-    """Return what is said of a pod without its name: controllers make up another one at each try."""
-    return _POD_NAME.sub("the pod", text)
+    """Return what is said of a pod in one line, without its name: controllers make up another one at each try."""
+    return _POD_NAME.sub("the pod", " ".join(text.split()))
 
 
 def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
@@ -105,6 +126,8 @@ def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
         # The controller of a Deployment shows what its ReplicaSet meets, whose events these are.
         failing = condition(workload.get("status") or {}, "ReplicaFailure")
         reasons = [_told(failing)] if failing else []
+        # What has ended may have been replaced since.
+        pods.sort(key=lambda pod: (pod.get("status") or {}).get("phase") in ENDED)
         reasons += [reason for pod in pods for reason in pod_reasons(pod)]
         waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
         if not reasons:

@@ -15,7 +15,7 @@ from ..api.snapshot import list_objects
 from ..api.transport import Connection
 from ..objects.objects import Json, Key
 from ..objects.readiness import is_ready
-from .diagnosis import event_reasons, pod_reasons
+from .diagnosis import ENDED, event_reasons, pod_reasons
 
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 _FIRST_INTERVAL = 0.2
@@ -25,7 +25,6 @@ _PROGRESS_INTERVAL = 10.0
 _MOST_REASONS = 5
 # Nothing that happens later makes such a pod ready.
 _HOPELESS = ("ErrImageNeverPull", "InvalidImageName")
-_ENDED = ("Failed", "Succeeded")
 _LEFTOVER_MARGIN = 60.0
 
 
@@ -45,18 +44,14 @@ class PodView:
 def pod_view(pod: Mapping[str, Any]) -> PodView:
     """Return what a live Pod says of itself."""
     metadata, status = pod["metadata"], pod.get("status") or {}
-    reasons = pod_reasons(pod)
     phase = str(status.get("phase") or "")
-    if phase in _ENDED:
-        text = " ".join(str(status.get(key) or "") for key in ("reason", "message")).strip()
-        reasons.insert(0, f"the pod has ended ({phase}){f': {text}' if text else ''}")
     ready = is_ready(pod) and not metadata.get("deletionTimestamp")
     return PodView(
         name=str(metadata["name"]),
-        ready=ready and phase not in _ENDED,
+        ready=ready and phase not in ENDED,
         phase=phase,
         network_status=str((metadata.get("annotations") or {}).get(NETWORK_STATUS) or ""),
-        reasons=reasons,
+        reasons=pod_reasons(pod),
         uid=str(metadata.get("uid") or ""),
     )
 
@@ -114,7 +109,7 @@ def leftovers(pods: Iterable[Json], now: datetime) -> list[Json]:
         deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
         age = _age(pod, now)
         expired = age is not None and deadline is not None and age > float(deadline) + _LEFTOVER_MARGIN
-        if expired or (pod.get("status") or {}).get("phase") in _ENDED:
+        if expired or (pod.get("status") or {}).get("phase") in ENDED:
             found.append(pod)
     return found
 
@@ -129,7 +124,7 @@ def _age(pod: Json, now: datetime) -> float | None:
 
 
 def _is_hopeless(view: PodView) -> bool:
-    return view.gone or view.phase in _ENDED or any(reason.startswith(_HOPELESS) for reason in view.reasons)
+    return view.gone or view.phase in ENDED or any(reason.startswith(_HOPELESS) for reason in view.reasons)
 
 
 def _explained(connection: Connection, namespace: str, views: Sequence[PodView]) -> dict[str, PodView]:
