@@ -449,6 +449,17 @@ class TestRdmaDevices:
         assert not kernel.exists("/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules")
 
 
+    def test_removal_waits_for_no_device_that_is_gone(self) -> None:
+        kernel = rails()
+        done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail0"})
+        kernel.tree.discard(f"/sys/bus/pci/devices/{RAIL}/infiniband")
+        kernel.tree.discard("/sys/class/infiniband/rdma_rail0")
+        outcome = applied(kernel, wish(), igb.REMOVE)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert not kernel.exists("/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules")
+        assert applied(kernel, wish(), igb.REMOVE)["plan"]["steps"] == []
+
+
 class TestOrder:
     def test_a_temporary_name_of_a_killed_run_is_not_taken_again(self) -> None:
         turns = in_turn([Rename("a", "x", "y"), Rename("b", "y", "x")], {"x", "y", "rdmatmp0"})

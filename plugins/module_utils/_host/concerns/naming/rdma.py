@@ -67,6 +67,9 @@ class Devices:
         # A rule finds a device by its PCI function, which software devices do not have.
         software = {device["name"] for device in context.actual.facts["rdma"] if device["pci"] is None}
         names = [name for name in (interface.nic["rdma"] if interface.nic is not None else []) if name not in software]
+        if context.removing and not names:
+            # A device that is gone has no name to give back; that of the next one is up to the system.
+            return
         if len(names) != 1:
             why = f"it has several RDMA devices: {', '.join(names)}" if names else _no_device(interface)
             self.without_device.append((interface, why))
