@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import users
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS, CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -84,6 +85,13 @@ class TestSwitchingUnderAJob:
         )
         step = self.step(kernel, "driver_reload")
         assert (step["status"], step["consent"]) == ("planned", RELOAD) and JOB in describe(step)
+
+    def test_the_boot_unit_waits_with_it(self) -> None:
+        kernel = mlx5.booted()
+        job(kernel, DEVICE)
+        assert list(steps(kernel, wish(eswitch_mode="switchdev"))) == [f"eswitch:{PF}"]
+        assert f"boot:{UNIT_FILE}" in steps(kernel, wish(("driver_reload",), eswitch_mode="switchdev"))
+        assert f"boot:{UNIT_FILE}" in steps(kernel, wish(eswitch_mode="switchdev", vfs=2)), "for the VFs"
 
     def test_a_job_on_another_device_is_not_asked_about(self) -> None:
         kernel = mlx5.booted()

@@ -16,7 +16,7 @@ from ..concerns.links.mtu import Stack
 from ..concerns.qos.settings import lasting
 from ..engine.context import Context
 from ..engine.steps import PLANNED
-from ..facts.eswitch import present_mode, vf_lag_refusal
+from ..facts.eswitch import LEGACY, present_mode, vf_lag_refusal
 from ..facts.host_state import Interface, is_guest_function
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
@@ -193,6 +193,10 @@ def _hold_back(context: Context, interface: Interface, entry: BootEntry) -> None
             entry["vfs"] = interface.functions
     if interface.wanted["eswitch_mode"] is not None and f"eswitch:{interface.key}" in waiting:
         entry["eswitch_mode"] = present_mode(context.actual, interface)
+        former = map(device_of, context.once(entries_of_present_cards))
+        if entry == {"eswitch_mode": LEGACY} and interface.key not in former:
+            # A boot gives it that mode by itself: the unit would be installed for nothing.
+            entry.clear()
     if vf_lag_refusal(context.actual, context.interfaces, interface):
         # It would bind the functions before the bond is made.
         for key in ("eswitch_mode", *_OF_VFS):

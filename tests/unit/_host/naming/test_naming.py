@@ -448,7 +448,6 @@ class TestRdmaDevices:
         assert rdma_names(kernel) == before
         assert not kernel.exists("/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules")
 
-
     def test_removal_waits_for_no_device_that_is_gone(self) -> None:
         kernel = rails()
         done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail0"})
