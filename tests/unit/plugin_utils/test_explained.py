@@ -129,6 +129,29 @@ class TestNames:
     }
 
     @pytest.mark.parametrize(
+        ("here", "others", "name", "told"),
+        [
+            # openshift/openshift-docs 60041, harvester/harvester 9877: a driver or kernel that adds the port's number.
+            ("ens7f0np0", [], "ens7f0", "it is what another kernel or driver calls ens7f0np0: write ens7f0np0"),
+            ("ens7f0np0", ["enp6s0f0np0"], "enp6s0f0", "it is what another kernel or driver calls ens7f0np0"),
+            # coreos/fedora-coreos-tracker 553: the former name stayed, and the new one is an alternative name.
+            ("ens7f0", ["ens7f0np0"], "ens7f0np0", "it is an alternative name of ens7f0: write ens7f0"),
+            # Mellanox/doca-driver-build, entrypoint.sh: the container cuts the number of the port from VFs as well.
+            ("enp8s0f0v12", [], "enp8s0f0np1v12", "it is what another kernel or driver calls enp8s0f0v12"),
+            ("enp8s0f0np0v12", [], "enp8s0f0v12", "it is what another kernel or driver calls enp8s0f0np0v12"),
+            ("enp8s0f0np0v12", [], "enp8s0f0v1", "nearest here: enp8s0f0np0v12"),
+        ],
+    )
+    def test_a_name_of_another_release_is_told_the_one_of_now(
+        self, here: str, others: list[str], name: str, told: str
+    ) -> None:
+        nic = {**self.PORT["nics"][0], "netdevs": [here]}
+        netdev = {**self.PORT["netdevs"][0], "name": here, "other_names": others}
+        refused = step(f"naming:current_name={name}", status="refused", detail="this host has no such interface")
+        (found,) = explained(answer(refused, nics=[nic], netdevs=[netdev]), {})["plan"]["steps"]
+        assert found["detail"].startswith(f"this host has no such interface; {told}")
+
+    @pytest.mark.parametrize(
         ("selector", "told"),
         [
             ("current_name=ens1np0", "it is an alternative name of enp24s0np0: write enp24s0np0"),
