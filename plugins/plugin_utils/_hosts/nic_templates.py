@@ -251,7 +251,9 @@ def _configure(merge: _Merge, source: str, wanted: Request) -> None:
                     first = merge.desired["roce_qos"] if key == "qos" else None
                     merge.set(source, port, key, settings, first)
         if turned and "qos" in wanted["ports"]:
-            merge.notices.append(f"{card.place}: {source} has more for it once its ports are {link}: run again then")
+            merge.notices.append(
+                f"{card.place}: what {source} asks of {link} ports follows in the first run after they have become such"
+            )
         _read_requests(merge, source, wanted["max_read_request"])
 
 

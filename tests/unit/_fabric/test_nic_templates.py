@@ -291,10 +291,12 @@ def test_an_infiniband_port_gets_no_rings_which_is_said() -> None:
     assert found.said("has no effect with linkType Infiniband")
 
 
-def test_a_source_that_no_template_names_and_an_inventory_without_hosts_are_said() -> None:
+def test_a_source_without_a_template_and_hosts_that_no_selector_finds_are_said() -> None:
     document = resource(SOURCE, "x", SPECS[SOURCE])
     assert Fabric([document], [], **HOSTS).accepted().said("no NicFirmwareTemplate names it")
-    assert Fabric([resource(NAMES, "x", SPECS[NAMES])], []).accepted().said("the inventory has no hosts")
+    assert Fabric([resource(NAMES, "x", SPECS[NAMES])], []).accepted().said("changes no card: the inventory has no")
+    unknown = fabric(NAMES, {**SPECS[NAMES], "nodeSelector": {"pool": "gpu"}}).accepted()
+    assert unknown.said("known to have: it changes no card").path == "spec.nodeSelector.pool"
     said = fabric(NAMES, SPECS[NAMES]).accepted().said("is done by hosts without a controller")
     assert "nicConfigurationOperator" in said.hint and "maintenance operator" in said.hint
 

@@ -180,7 +180,7 @@ def test_an_infiniband_port_is_turned_and_gets_the_rest_as_ethernet() -> None:
     desired, notices = resolved(template(CONFIGURATION, spec), host=INFINIBAND)
     assert entry_of(desired, FIRST)["firmware"] == {"LINK_TYPE_P1": "ETH", "SRIOV_EN": "1", "NUM_OF_VFS": "16"}
     assert "qos" not in entry_of(desired, FIRST)
-    assert [notice for notice in notices if "run again then" in notice]
+    assert [notice for notice in notices if "follows in the first run" in notice]
 
 
 def test_parameters_are_set_for_each_port_that_the_card_has() -> None:

@@ -222,19 +222,21 @@ def offered(policies: Iterable[FunctionPolicy]) -> list[str]:
 
 def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[str, Any]]) -> None:
     """Say when no host can be found by a policy's labels; ``hosts`` are the desired states by inventory name."""
-    labels = {key for desired in hosts.values() for key in desired.get("node_labels") or {}}
     for policy in policies:
-        if not policy.valid or host_request(policy) is None:
-            continue
-        if not hosts:
-            hint = "put the nodes into the inventory (group rdma_fabric)"
-            policy.place.notice("makes no VFs: the inventory has no hosts", hint)
-            continue
-        for key in policy.spec.get("nodeSelector") or {}:
-            if key not in labels and key not in (*DEVICE_LABELS, SRIOV_LABEL) and not key.startswith(_KNOWN_PREFIXES):
-                problem = "is a label that no host of the inventory is known to have: no VFs are made"
-                hint = "set it in rdma_fabric_node_labels of the hosts meant"
-                policy.place.at("nodeSelector", key).notice(problem, hint)
+        if policy.valid and host_request(policy) is not None:
+            remark_nodes(policy.spec, policy.place, hosts, "makes no VFs")
+
+
+def remark_nodes(spec: Mapping[str, Any], place: Place, hosts: Mapping[str, Mapping[str, Any]], idle: str) -> None:
+    """Say when no host can be found by the node selector of a spec, and what it then does: ``idle``."""
+    if not hosts:
+        place.notice(f"{idle}: the inventory has no hosts", "put the nodes into the inventory (group rdma_fabric)")
+        return
+    labels = {key for desired in hosts.values() for key in desired.get("node_labels") or {}}
+    for key in spec.get("nodeSelector") or {}:
+        if key not in labels and key not in (*DEVICE_LABELS, SRIOV_LABEL) and not key.startswith(_KNOWN_PREFIXES):
+            problem = f"is a label that no host of the inventory is known to have: it {idle}"
+            place.at("nodeSelector", key).notice(problem, "set it in rdma_fabric_node_labels of the hosts meant")
 
 
 def host_requests(policies: Iterable[FunctionPolicy]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from ..checks.instances import Flaw, flaws_of
 from ..checks.nic_configuration import FIELDS, SECTION, values_at
 from ..checks.versions import R26_4, R26_7, R26_10
 from ..common.findings import Place
+from .functions import remark_nodes
 from .resources import CONTROLLER_KINDS, Resource
 
 CONFIGURATION, SOURCE, FIRMWARE, NAMES = (
@@ -64,9 +65,10 @@ def check(templates: Sequence[Resource], hosts: Mapping[str, Mapping[str, Any]])
         if not flaws:
             _refuse(each)
             _CHECKS[each.kind](each, templates)
+            if each.kind != SOURCE:
+                remark_nodes(each.spec, each.spec_place, hosts, "changes no card")
     for first in templates[:1]:
-        problem = "is done by hosts without a controller" if hosts else "changes no card: the inventory has no hosts"
-        first.place.at("kind").notice(problem, _CONTROLLER if hosts else "put the nodes into it (group rdma_fabric)")
+        first.place.at("kind").notice("is done by hosts without a controller", _CONTROLLER)
 
 
 def host_requests(templates: Sequence[Resource]) -> list[dict[str, Any]]:
