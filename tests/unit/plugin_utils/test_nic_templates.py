@@ -252,7 +252,7 @@ def test_ports_are_named_by_card_plane_and_rail() -> None:
 
 def test_names_that_no_host_can_have_are_refused_by_port_and_template() -> None:
     text = refused(names([[FIRST]], netDevicePrefix="eth_%rail_id%"))
-    assert f"{NAMES}/x: {FIRST}.name: 'eth_0' starts with eth" in text
+    assert f'{NAMES}/x: {FIRST}.name: "eth_0" starts with eth' in text
     assert f"{NAMES}/y: selects the card 0000:18:00" in refused(names([[FIRST]]), names([[SECOND], [FIRST]], "y"))
     own = {"interfaces": [{"pci": FIRST, "name": "rail0"}]}
     desired, notices = resolved(names([[FIRST]]), own=own)

@@ -421,7 +421,7 @@ class TestLiveHost:
         ("answer", "why"),
         [
             ({"changed": False}, "facts is missing, and 2 more"),
-            ({"changed": "no"}, "changed is text, not true or false"),
+            ({"changed": "no"}, 'changed is the text "no", not true or false'),
             ({**ANSWER, "changed": False, "plan": ["x"]}, "plan is a list, not a mapping"),
             (
                 {**ANSWER, "changed": True, "facts": {**ANSWER["facts"], "nics": {}}},
@@ -430,9 +430,9 @@ class TestLiveHost:
             ({**ANSWER, "failed": True, "msg": "no disk", "plan": {}}, "plan.format is missing, and 3 more"),
             (
                 {**ANSWER, "changed": False, "summary": {"labels": {"a": 1}}},
-                "summary.labels.a is a whole number, not text",
+                "summary.labels.a is the number 1, not text",
             ),
-            ({**ANSWER, "changed": True, "executed": [7]}, "executed[0] is a whole number, not a mapping"),
+            ({**ANSWER, "changed": True, "executed": [7]}, "executed[0] is the number 7, not a mapping"),
         ],
     )
     def test_an_answer_that_nothing_could_read_fails_its_host_and_leaves_no_document(
@@ -848,7 +848,7 @@ class TestTemplatesOfCards:
         ("answer", "why"),
         [
             ({"failed": True, "msg": "no Python"}, "are not known: no Python"),
-            ({}, "are not known: facts is null"),
+            ({}, "are not known: facts is nothing"),
             ({"facts": {"nics": 1}}, "are not known: facts"),
         ],
     )
