@@ -24,8 +24,8 @@ from ..machine.probe import PCI, first_pci_address, names_at
 from ..spec.cards import Card, Cards
 
 # PCI Local Bus Specification 3.0, appendix I: large resources have bit 7, then two bytes of length; small ones have
-# their length in bits 0 to 2; VPD-R is the large resource 0x10, the end tag the small one 0xF; SN is the serial number.
-_LARGE, _READ_ONLY, _END, _SERIAL = 0x80, 0x90, 0x78, b"SN"
+# their length in bits 0 to 2; VPD-R is the large resource 0x10, the end tag the small one 0xF.
+_LARGE, _READ_ONLY, _END = 0x80, b"\x90", b"\x78"
 _DIGITS = 16
 # PCI-to-PCI bridges: PCI Code and ID Assignment Specification, base class 06, sub-class 04.
 _BRIDGE = "0x0604"
@@ -104,25 +104,19 @@ def place_of(host: Host, address: str, card: Card) -> str:
 
 def serial_of(vpd: bytes) -> str:
     """Return a digest of the serial number in vital product data, empty if there is none."""
-    serial = fields_of(vpd).get(_SERIAL)
+    serial = fields_of(vpd).get(b"SN")
     return "" if serial is None else hashlib.sha256(serial).hexdigest()[:_DIGITS]
 
 
 def fields_of(vpd: bytes) -> dict[bytes, bytes]:
     """Return the fields of vital product data by keyword: ``SN``, the serial number, ``PN``, the part number."""
+    while vpd[:1] not in (b"", _READ_ONLY, _END):
+        vpd = vpd[3 + int.from_bytes(vpd[1:3], "little") if vpd[0] & _LARGE else 1 + (vpd[0] & 7) :]
+    part = vpd[3 : 3 + int.from_bytes(vpd[1:3], "little")] if vpd[:1] == _READ_ONLY else b""
     fields: dict[bytes, bytes] = {}
-    offset = 0
-    while offset + 3 <= len(vpd) and vpd[offset] != _END:
-        large = vpd[offset] & _LARGE
-        length = int.from_bytes(vpd[offset + 1 : offset + 3], "little") if large else vpd[offset] & 7
-        begin = offset + (3 if large else 1)
-        offset = begin + length
-        if large and vpd[begin - 3] == _READ_ONLY:
-            part = vpd[begin:offset]
-            while len(part) >= 3:
-                fields.setdefault(part[:2], part[3 : 3 + part[2]].strip(b" \0"))
-                part = part[3 + part[2] :]
-            break
+    while len(part) >= 3:
+        fields.setdefault(part[:2], part[3 : 3 + part[2]].strip(b" \0"))
+        part = part[3 + part[2] :]
     return fields
 
 
