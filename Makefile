@@ -118,7 +118,7 @@ INTEGRATION = python -m pytest -p ansible_collections.rdma.fabric.tests.integrat
 IN_TURN := $(patsubst %,tests/integration/test_%.py,drift failure_domains hooks join killed_anywhere readme_path rollback \
 	sealed_upgrade teardown upgrade upgrade_bad_days upgrade_killed upgrade_policies upgrade_report upgrade_wire)
 KILLED := $(patsubst %,tests/integration/test_%.py,driver_packages host_apply_killed k8s_batch_faults killed_anywhere \
-	upgrade_bad_days upgrade_killed)
+	surroundings upgrade_bad_days upgrade_killed)
 CAMPAIGNS := tests/unit/campaigns tests/unit/_host/test_converge_properties.py
 OWN := tests/unit/lab tests/unit/tools tests/unit/bench
 # It renders below a folder with a random name, and reStructuredText takes one that ends in _ (one in 37) for a reference.
@@ -209,7 +209,7 @@ quick-starts: env-test programs artifact  ## the molecule scenarios of the quick
 	$(GATE) $(LONG) $@ python -m tools.scenario quick-starts $(GIVE_BACK)
 sweeps: env-test  ## unit tests with whole sweeps
 	$(GATE) $(LONG) $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest tests/unit $(addprefix --ignore=,$(CAMPAIGNS)) $(GIVE_BACK)
-kills: env-test programs artifact  ## runs of playbooks and packages that are killed or fail, at every place
+kills: env-test programs artifact  ## runs that are killed or fail, at every place, and each surrounding of a cluster alone
 	$(GATE) --limit 14400 $@ env RDMA_FABRIC_SWEEPS=whole $(INTEGRATION) $(KILLED) $(GIVE_BACK)
 campaigns: env-test  ## 200,000 mutated inputs, 50,000 mutated hosts, and a removal after each of 3,000 sequences of days
 	$(GATE) --limit 14400 $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest $(CAMPAIGNS) $(GIVE_BACK)
