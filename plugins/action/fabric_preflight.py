@@ -33,9 +33,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     objects_of,
     render,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, seen_or_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault, seen_or_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_version import read_release, say_old, too_new
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
     CONFIGURED,
@@ -48,7 +50,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_f
     read_cluster_facts,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import say_gpu_side
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import programs_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.placement import kept_off
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
@@ -76,7 +78,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices impo
     may_be_slice,
     why_nothing_is_deleted,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import read_host_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import why_unplaced
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import compared
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import plugins_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     drained,
@@ -108,6 +112,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.dry_run import (
     why_no_command,
 )
 
+_NODE_STATES = Key("sriovnetwork.openshift.io/v1", "SriovNetworkNodeState", "", "")
+_SERVED_AS = Resource("sriovnetworknodestates", True)
 # Who only looks whether a run could reach its end does not sit out an outage.
 _PATIENCE = Patience(total=10.0)
 NOTHING_WANTED = (
@@ -177,6 +183,8 @@ class ActionModule(ChartAction):
 
     def variables_read(self) -> Mapping[str, str]:
         """Return what says how a set is pushed, or how it is removed."""
+        if self._task.args.get("state") == "adopted":
+            return {**ChartAction.variables, "run_dir": _OF_RUNS["run_dir"]}
         return {**_OF_RUNS, **(_OF_REMOVALS if self._task.args.get("state") == "absent" else _OF_PUSHES)}
 
     def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,6 +194,8 @@ class ActionModule(ChartAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything that the end of a run needs; see the module's documentation."""
+        if arguments["state"] == "adopted":
+            return {"changed": False, "notices": self._of_the_operator(arguments)}
         self._is_partial = may_be_slice(task_vars) and lacks_controller(task_vars)
         waves = render(arguments["spec"]) if arguments["push"] else []
         removes = arguments["state"] == "absent"
@@ -222,6 +232,22 @@ class ActionModule(ChartAction):
         refused = foreseen(nodes.interrupted, variables, answer["api_servers"], joins=joins)
         answer["notices"] = [*said, *answer["notices"], *refused]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
+
+    def _of_the_operator(self, arguments: dict[str, Any]) -> list[str]:
+        """Return how records of a running SR-IOV operator differ from the plans of hosts; raises ActionFailure."""
+        untold = "the SR-IOV operator's records of nodes were not compared"
+        with task_environment(self._environment()):
+            try:
+                connection = Connection(self.client(arguments), patience=_PATIENCE, notify=self.progress)
+                records, unseen = seen_or_told(lambda: list_objects(connection, _NODE_STATES, _SERVED_AS, {}), untold)
+            except ApiFault as fault:
+                if fault.fault is not Fault.NOT_FOUND:
+                    raise ActionFailure(str(fault)) from fault
+                return []
+        hosts = Path(arguments["run_dir"]) / "hosts"
+        known = arguments["spec"].get("hosts") or {}
+        documents = [each for each in read_host_documents(hosts) if each["host"] in known] if records else []
+        return [*unseen, *compared(records or [], documents)]
 
     def _of_the_chart(
         self, arguments: dict[str, Any], waves: list[dict[str, Any]], task_vars: dict[str, Any]

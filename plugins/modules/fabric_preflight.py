@@ -126,8 +126,10 @@ options:
         C(rdma.fabric.teardown) does. Every deletion is checked by a dry run, as are the rights for the removal, and
         pods that still use a network or a device of the set.
       - If C(--limit) excludes hosts of O(spec), the cluster objects stay, and are not checked.
+      - With V(adopted), only the C(SriovNetworkNodeState) objects of a running SR-IOV Network Operator are read, and
+        compared with the plans of the hosts in O(run_dir). RV(notices) names where they differ.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, adopted]
     default: present
   delete_definitions:
     description: Whether the removal also deletes the C(Namespace) and C(CustomResourceDefinition) objects of the set.

@@ -37,6 +37,7 @@ PLURALS = {
     "SriovNetworkPoolConfig": "sriovnetworkpoolconfigs",
     "SriovOperatorConfig": "sriovoperatorconfigs",
 }
+STATES = ("SriovNetworkNodeState", "sriovnetworknodestates")
 OPERATOR = "network-operator-sriov-network-operator"
 FINALIZERS = {
     "SriovNetwork": "netattdef.finalizers.sriovnetwork.openshift.io",
@@ -79,10 +80,12 @@ class Way:
         (user.here / "hosts.yml").write_text(hosts.replace("operator.yaml", "sriov.yaml"), encoding="utf-8")
         for namespace in (NAMESPACE, TENANT):
             cluster.create_namespace(namespace)
-        definitions = [definition(GROUP, kind, plural, "Namespaced", "v1") for kind, plural in PLURALS.items()]
+        definitions = [definition(GROUP, *each, "Namespaced", "v1") for each in (*PLURALS.items(), STATES)]
         for body in (*definitions, definition(*ATTACHMENTS, "Namespaced", "v1")):
             self.api.call("POST", collection_path("apiextensions.k8s.io/v1", "customresourcedefinitions"), body)
-        until(lambda: all(self.is_served(plural) for plural in (*PLURALS.values(), ATTACHMENTS[2])))
+        until(lambda: all(self.is_served(plural) for plural in (*PLURALS.values(), STATES[1], ATTACHMENTS[2])))
+        state = {"apiVersion": API, "kind": STATES[0], "metadata": {"name": "gpu-09"}, "spec": {}}
+        self.api.call("POST", collection_path(API, STATES[1], NAMESPACE), state)
         self._make_networks()
         config = self._custom("SriovOperatorConfig", "default", SPECS["SriovOperatorConfig"])
         self._custom("SriovNetworkNodePolicy", "rails", SPECS["SriovNetworkNodePolicy"])
@@ -90,7 +93,7 @@ class Way:
 
     def is_served(self, plural: str) -> bool:
         """Tell whether a kind is served yet."""
-        version = API if plural in PLURALS.values() else f"{ATTACHMENTS[0]}/v1"
+        version = API if plural in (*PLURALS.values(), STATES[1]) else f"{ATTACHMENTS[0]}/v1"
         return self.api.request("GET", collection_path(version, plural, NAMESPACE)).status == 200
 
     def owner_of(self, body: Json, **more: Any) -> list[Json]:
@@ -200,6 +203,8 @@ def test_an_operator_that_runs_is_named_and_neither_adopt_nor_site_takes_its_net
     mark = way.cluster.audit.mark()
     refused = way.play("adopt").refused()
     assert f"kubectl scale deployment --namespace={NAMESPACE} {OPERATOR} --replicas=0" in refused.message
+    said = " ".join(refused.output.split())
+    assert "not compared with the SR-IOV operator's records, as no host was read: gpu-09" in said
     refused = way.play("site").refused()
     assert "is managed by the SR-IOV Network Operator" in refused.message
     assert stored_writes(way.cluster.audit, mark) == []

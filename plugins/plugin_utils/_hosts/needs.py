@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
     UNTOLD,
     Function,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.functions import node_state
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
     Offer,
     giving_objects,
@@ -21,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO, spans
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import Need, needs_of, too_old
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, named
@@ -99,6 +101,18 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
         near = [*_of_nodes(offer, first, found, hosts)]
         unmet += [*_of_resource(offer, found, hosts, whole and not near), *near]
     return Held(list(dict.fromkeys(unmet)), _devices(taken, hosts))
+
+
+def compared(records: Sequence[Mapping[str, Any]], documents: Sequence[Document]) -> list[str]:
+    """Return what the SR-IOV operator has on nodes, by its records, and the plans of their hosts have not."""
+    hosts = [_host(each) for each in documents]
+    states = [node_state(each["metadata"]["name"], each) for each in records]
+    known = {name for host in hosts for name in (host.name, host.labels.get("kubernetes.io/hostname"))}
+    unread = [state["node"] for state in states if state["node"] not in known]
+    return [
+        *(notice for state in states for notice in _of_state(state, hosts)),
+        *([f"not compared with the SR-IOV operator's records, as no host was read: {named(unread)}"] if unread else []),
+    ]
 
 
 def devices_of(objects: Sequence[Mapping[str, Any]], document: Document) -> dict[str, int]:
@@ -274,9 +288,14 @@ def _of_state(state: Mapping[str, Any], hosts: Sequence[Host]) -> Iterator[str]:
             yield f"{about}: the operator is not done there: {state['sync']}{state['error'] and ': '}{state['error']}"
         there = {each["address"] for each in host.facts["nics"]}
         for port in state["ports"]:
-            vfs = len([each for each in host.functions if each.port and each.port[1] == port["pci"]])
             mtu = host.ports[port["name"]].mtu if port["name"] in host.ports else None
-            found = [f"{vfs} VFs, the operator's are {port['vfs']}"] if vfs != port["vfs"] else []
+            own = {each.number: each.driver for each in host.functions if each.port and each.port[1] == port["pci"]}
+            found = [f"{len(own)} VFs, the operator's are {port['vfs']}"] if len(own) != port["vfs"] else []
+            vfio = spans(dict.fromkeys(port["vfio"]))
+            other = [n for n, driver in own.items() if (driver == VFIO) != any(a <= n <= b for a, b, _none in vfio)]
+            found += (
+                [f"VFs {named([str(each) for each in other])} of another driver than the operator's"] if other else []
+            )
             if port["pci"] not in there:
                 found = ["no such port"]
             found += [f"MTU {mtu}, the operator's is {port['mtu']}"] if mtu and mtu < port["mtu"] else []

@@ -58,6 +58,7 @@ RUN = (
             "report",
             "status",
             "verify",
+            "playbook adopt",
             "playbook join",
             "playbook preview",
             "playbook record",

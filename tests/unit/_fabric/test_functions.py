@@ -538,7 +538,11 @@ def test_a_name_that_only_an_alternative_name_can_be_is_told() -> None:
 
 def test_the_operators_record_of_a_node_is_read_and_asks_for_nothing() -> None:
     document = resource("SriovNetworkNodeState", "node-1", {})
-    groups = [{"resourceName": "rails", "vfRange": "0-7", "deviceType": "netdevice", "policyName": "rails"}]
+    groups = [
+        {"resourceName": "rails", "vfRange": "0-3", "deviceType": "netdevice", "policyName": "rails"},
+        {"resourceName": "guests", "vfRange": "4-7", "deviceType": "vfio-pci", "policyName": "guests"},
+        "odd",
+    ]
     port = {"pciAddress": "0000:18:00.0", "name": "ens1f0", "numVfs": 8, "mtu": 9000, "vfGroups": groups}
     document.content["metadata"].update(ownerReferences=[{"kind": "SriovOperatorConfig"}], generation=3)
     document.content.update(
@@ -551,8 +555,8 @@ def test_the_operators_record_of_a_node_is_read_and_asks_for_nothing() -> None:
         {
             "node": "node-1",
             "ports": [
-                {"pci": "0000:18:00.0", "name": "ens1f0", "vfs": 8, "mtu": 9000},
-                {"pci": "0000:18:00.1", "name": "", "vfs": 0, "mtu": 0},
+                {"pci": "0000:18:00.0", "name": "ens1f0", "vfs": 8, "mtu": 9000, "vfio": ["4-7"]},
+                {"pci": "0000:18:00.1", "name": "", "vfs": 0, "mtu": 0, "vfio": []},
             ],
             "sync": "Failed",
             "error": "no memory",

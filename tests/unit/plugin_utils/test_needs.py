@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils import _needs as table
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import PROVIDERS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import giving_objects
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import needs
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import held
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import compared, held
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
@@ -387,7 +387,7 @@ def test_a_node_that_two_pools_select_is_told() -> None:
         assert any("SriovNetworkPoolConfig/p, SriovNetworkPoolConfig/q select a:" in text for text in found) is told
 
 
-PORT = {"pci": PCI, "name": "rail0", "vfs": 4, "mtu": 1500}
+PORT = {"pci": PCI, "name": "rail0", "vfs": 4, "mtu": 1500, "vfio": list[str]()}
 STATE: dict[str, Any] = {"node": "a", "sync": "Succeeded", "error": "", "ports": [PORT]}
 
 
@@ -401,7 +401,12 @@ STATE: dict[str, Any] = {"node": "a", "sync": "Succeeded", "error": "", "ports":
             {"vfs": 4},
             "(rail0) of a with MTU 1500, the operator's is 9000;",
         ),
-        ({"ports": [{"pci": VF, "name": "x", "vfs": 0, "mtu": 0}]}, ETHER, f"leaves {VF} (x) of a with no such port;"),
+        ({"ports": [{**PORT, "vfio": ["2-3"]}]}, {"vfs": 4}, "with VFs 2, 3 of another driver than the operator's;"),
+        (
+            {"ports": [{**PORT, "pci": VF, "name": "x", "vfs": 0, "mtu": 0}]},
+            ETHER,
+            f"leaves {VF} (x) of a with no such port;",
+        ),
         ({"sync": "Failed", "error": "no memory"}, {"vfs": 4}, "the operator is not done there: Failed: no memory"),
         ({"sync": "InProgress"}, {"vfs": 4}, "not done there: InProgress"),
         ({"node": "node-7"}, {"vfs": 2, "node": "node-7"}, "with 2 VFs"),
@@ -446,3 +451,11 @@ def test_resources_with_as_many_devices_share_a_line_and_a_device_is_of_the_firs
         "resources nvidia.com/one, nvidia.com/rest: 1 device on 1 host",
         "resource nvidia.com/none: 0 on a",
     ]
+
+
+def test_records_of_nodes_whose_hosts_were_not_read_are_named() -> None:
+    ports = [{"pciAddress": PCI, "name": "rail0", "numVfs": 2}]
+    records = [{"metadata": {"name": name}, "spec": {"interfaces": ports}} for name in ("a", "b")]
+    (differs, unread) = compared(records, [document("a", vfs=4)])
+    assert f"the plan leaves {PCI} (rail0) of a with 4 VFs, the operator's are 2" in differs
+    assert unread.endswith("no host was read: b")

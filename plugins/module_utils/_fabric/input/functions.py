@@ -333,26 +333,39 @@ def _implies(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]
 
 
 def read_node_state(resource: Resource) -> dict[str, Any]:
-    """Return what the operator wants of the ports of a node by its own record, and how far it is.
+    """Return what the operator wants of the ports of a node by its own record, and how far it is."""
+    hint = "it is compared with the plan of the node's host, which has its name; take it out once the operator is gone"
+    resource.place.at("kind").notice("is the SR-IOV operator's own record of a node: it asks for nothing", hint)
+    return node_state(resource.name, resource.content)
+
+
+def node_state(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what :func:`read_node_state` does of an object as it is in the input or in a cluster.
 
     The operator wrote it, so what has another shape is passed over.
     """
-    spec, status = (_mapping(resource.content.get(key)) for key in ("spec", "status"))
-    given = spec.get("interfaces")
+    spec, status = (_mapping(content.get(key)) for key in ("spec", "status"))
     ports = [
         {
             "pci": each["pciAddress"],
             "name": str(each.get("name") or ""),
             "vfs": _number(each.get("numVfs")),
             "mtu": _number(each.get("mtu")),
+            "vfio": [
+                str(group.get("vfRange") or "")
+                for group in map(_mapping, _list(each.get("vfGroups")))
+                if group.get("deviceType") == rules.VFIO
+            ],
         }
-        for each in (given if isinstance(given, list) else [])
-        if isinstance(each, Mapping) and isinstance(each.get("pciAddress"), str)
+        for each in map(_mapping, _list(spec.get("interfaces")))
+        if isinstance(each.get("pciAddress"), str)
     ]
     states = {key: str(status.get(field) or "") for key, field in (("sync", "syncStatus"), ("error", "lastSyncError"))}
-    hint = "it is compared with the plan of the node's host, which has its name; take it out once the operator is gone"
-    resource.place.at("kind").notice("is the SR-IOV operator's own record of a node: it asks for nothing", hint)
-    return {"node": resource.name, "ports": ports, **states}
+    return {"node": name, "ports": ports, **states}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
