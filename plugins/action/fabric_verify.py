@@ -125,7 +125,9 @@ class ActionModule(ClusterAction):
                         arguments, self._around(arguments, {}, pods, task_vars), pods, client, run_dir
                     )
                 facts = facts_of(arguments["spec"], run_dir)
-                plan = make_plan(options_of(arguments), self._around(arguments, facts, pods, task_vars))
+                plan = make_plan(
+                    options_of(arguments, int(pods.run, 16)), self._around(arguments, facts, pods, task_vars)
+                )
                 request = request_of(arguments, plan, pods.run, facts)
                 pods.try_out(first_pods(request))
                 if self.check_mode:
@@ -267,8 +269,8 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         raise InvalidInput(flaws)
 
 
-def options_of(arguments: dict[str, Any]) -> ProofOptions:
-    """Return what the arguments ask for."""
+def options_of(arguments: dict[str, Any], seed: int = 0) -> ProofOptions:
+    """Return what the arguments ask for; another ``seed`` tests other pairs."""
     return ProofOptions(
         networks=arguments["networks"],
         resources=resources_by_network(arguments["resources"]),
@@ -278,6 +280,7 @@ def options_of(arguments: dict[str, Any]) -> ProofOptions:
         test_timeout=arguments["test_timeout"],
         gpu=arguments["gpu_resource"] or "",
         parallel=arguments["parallel"],
+        seed=seed,
     )
 
 
@@ -345,5 +348,5 @@ def explained(document: dict[str, Any]) -> list[str]:
     """Return what all pairs together tell: nodes that failures point at, pairs whose latency stands out, ports that
     PCIe holds back, and programs that are not held to the CPUs of their NIC.
     """
-    lines = (documents.suspect_lines, documents.slow_lines, documents.held_back_lines, documents.any_cpu_lines)
+    lines = (documents.accused_lines, documents.slow_lines, documents.held_back_lines, documents.any_cpu_lines)
     return [line for lines_of in lines for line in lines_of(document)]

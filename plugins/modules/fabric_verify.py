@@ -83,9 +83,13 @@ options:
   pairs:
     description:
       - With V(all), every pair of nodes is tested, in N - 1 rounds.
-      - With V(hunt), about log2 N rounds are run, which is enough to find a bad node.
+      - With V(hunt), all nodes are tested in one round. Then nodes whose pairs fail are tested with nodes whose pairs
+        pass, until who is at fault is known, or for log2 N + 3 rounds. Each run begins with other pairs.
+      - With V(leaf), nodes are tested within their leaf switch, and each leaf with every other. The leaf is the value
+        of the node's label C(network.topology.nvidia.com/leaf).
+      - With V(ring), each node is tested with the next one by name, for a quick look.
     type: str
-    choices: [all, hunt]
+    choices: [all, hunt, leaf, ring]
     default: all
   namespace:
     description:
@@ -201,7 +205,8 @@ verdict:
   sample: pass
 recap:
   description:
-    - The verdict in one line, then one line for each test that failed, and for each suspected node.
+    - The verdict in one line, then one line for each test that failed, and for each node, network or leaf at
+      fault.
     - Then remarks on the rates, such as programs that were not bound to the CPUs of the NIC's NUMA node.
     - With O(node) one line for each network.
   returned: when pairs were tested

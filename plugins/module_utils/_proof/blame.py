@@ -74,8 +74,8 @@ class Accused(NamedTuple):
     False for a suspicion that the pairs do not bear out (yet).
     """
 
-    causes: Tuple[Cause, ...]
-    ends: Tuple[At, ...]
+    causes: tuple[Cause, ...]
+    ends: tuple[At, ...]
     fault: str
     failed: int
     good: int
@@ -164,12 +164,16 @@ class _Case:
             kind, *name = part
             if kind in ("send", "receive"):
                 place = self.places.get((name[0], name[1]))
-                shared = zip(Place._fields, place or ())
-                found = (part, ("end", *name), ("network", name[0]), *(each for each in shared if all(each)))
+                shared = [each for each in zip(Place._fields, place or ()) if each[1] and self._is_told(each)]
+                found = (part, ("end", *name), ("network", name[0]), *shared)
             else:
                 found = (part,) if kind == "path" else (part, ("uplinks", *name), ("leaf", *name))
             self.causes_of[part] = found
         return found
+
+    def _is_told(self, shared: Cause) -> bool:
+        """Say whether what ends share has a name of its own: a cable has, a host or leaf with one end is that end."""
+        return shared[0] not in ("host", "leaf") or self.sharing[shared] > 1
 
     def accused(self) -> list[Accused]:
         """Return who is accused and who is suspected; the failures of the latter stay ``open``."""
@@ -189,20 +193,21 @@ class _Case:
         """Return the causes that explain the most ways one after the other, and what the causes left would explain."""
         found: list[Accused] = []
         left, aside = dict(covered), set()
-        order = [(-len(ways), cause) for cause, ways in left.items()]
+        order = [(-len(ways), place, cause) for place, (cause, ways) in enumerate(left.items())]
         heapify(order)
         while order:
-            count, cause = heappop(order)
+            count, place, cause = heappop(order)
             best = left[cause]
             if -count != len(best):
-                heappush(order, (-len(best), cause))
+                heappush(order, (-len(best), place, cause))
                 continue
             if not best:
                 break
             if cause in aside:
                 continue
             beside = self._causes_of_way(next(iter(best)))
-            alike = sorted((c for c in beside if left.get(c) == best), key=lambda each: KINDS.index(each[0]))
+            alike = [each for each in beside if left.get(each) == best]
+            alike.sort(key=lambda each: (KINDS.index(each[0]), str(each)))
             aside.update(alike)
             if only_sure and not any(self._sure(each, best) for each in alike):
                 continue
@@ -211,11 +216,11 @@ class _Case:
                 left[each] = left[each] - best
         return found, {cause: ways for cause, ways in left.items() if ways}
 
-    def _causes_of_way(self, number: int) -> set[Cause]:
-        return {cause for part in self.ways[number].suspects for cause in self.causes(part)}
+    def _causes_of_way(self, number: int) -> Iterable[Cause]:
+        return dict.fromkeys(cause for part in self.ways[number].suspects for cause in self.causes(part))
 
     def _sure(self, cause: Cause, ways: Iterable[int]) -> bool:
-        """Say whether chance, or several smaller faults, hardly make the failures of a cause with partners that are good.
+        """Say whether neither chance nor several smaller faults make the failures of a cause with good partners.
 
         One round is not enough. Of a cause with several ends, those that fail too seldom to be accused alone need as
         many failures together, less one for each other that would need a fault of its own: an end that failed by chance
@@ -284,7 +289,7 @@ class _Case:
 
     def again(self, network: str, ends: Sequence[int], accused: Sequence[Accused], seed: int) -> Round:
         """Return a round that tests who is not decided on with ends that are good, and else with each other."""
-        random = Random(seed)
+        random = Random(seed)  # noqa: S311 - an order, no secret
         met = {(each.a, each.b) for each in self.outcomes if each.network == network}
         known = {end for each in accused if each.sure for name, end in each.ends if name == network}
         good = [end for end in ends if all((half, network, end) in self.good for half in ("send", "receive"))]

@@ -32,19 +32,31 @@ def rounds(
     order = list(ends)
     if kind == "ring":
         return _ring(order)
-    Random(seed).shuffle(order)
+    Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
     if kind == "leaf":
         return _by_leaf(order, leaves or {})
     return list(islice(_circle(order), (count or 1) if kind == "hunt" else None))
 
 
 def most_rounds(kind: str, count: int) -> int:
-    """Return how many rounds a schedule over so many ends takes at most, without making them; one by leaves as all."""
+    """Return how many rounds a schedule over so many ends takes at most, without making them."""
     if count < 2:
         return 0
     if kind == "ring":
         return 1 if count == 2 else 2 + count % 2
     return (count - 1).bit_length() + _MORE_OF_A_HUNT if kind == "hunt" else count - 1 + count % 2
+
+
+def pair_count(kind: str, count: int, leaves: int) -> int:
+    """Return how many pairs a schedule over so many ends at so many leaves has, without making them.
+
+    Those of a hunt follow from what it finds: they are as many as of two rounds, unless much is broken.
+    """
+    if kind == "leaf":
+        return leaves * (leaves - 1) // 2 + count // 2
+    if kind == "ring":
+        return count if count > 2 else count // 2
+    return (2 if kind == "hunt" else most_rounds(kind, count)) * (count // 2)
 
 
 def left(planned: Iterable[Round], tested: Iterable[Pair]) -> list[Round]:

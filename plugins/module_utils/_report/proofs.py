@@ -39,7 +39,7 @@ _VALIDATION = {
             "resource": "str",
             "rail": "int?",
             "nodes": ["str"],
-            "suspects": ["str"],
+            "accused": [{"says": "str", "nodes": ["str"], "sure": "bool"}],
             "pods": [{"node": "str", "rate_gbps": "number?", "software": "bool?"}],
         }
     ],

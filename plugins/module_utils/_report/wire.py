@@ -53,7 +53,7 @@ def _network(network: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str
         "rail": network["rail"],
         "nodes": network["nodes"],
         "pods": [{key: pod.get(key) for key in _PODS} for pod in network["pods"]],
-        "suspects": network["suspects"],
+        "accused": network["accused"],
         "slow": slow_words(own),
         "held_back": held_back_words(network["pods"]),
         "any_cpu": any_cpu_words(network["pods"]),

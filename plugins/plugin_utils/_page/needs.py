@@ -57,7 +57,8 @@ def _interface(notice: str) -> str:
 def _failing_nodes(network: dict[str, Any]) -> list[str]:
     """Return who is at fault where that is known, else both sides of the pairs that failed."""
     pairs = (pair for pair in network["pairs"] if pair["verdict"] == "fail")
-    return network["suspects"] or [node for pair in pairs for node in (pair["a"], pair["b"])]
+    at_fault = [node for each in network["accused"] for node in each["nodes"]]
+    return at_fault or [node for pair in pairs for node in (pair["a"], pair["b"])]
 
 
 def _remarks(report: dict[str, Any]) -> Iterator[Need]:

@@ -9,6 +9,7 @@ from typing import Any
 
 _WIDTH = 400
 _OPEN_FAILURES = 8
+_MOST_ACCUSED = 12
 
 
 def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int) -> dict[str, Any] | None:
@@ -38,13 +39,14 @@ def _network(network: dict[str, Any], most: int, edge: int) -> dict[str, Any]:
     emulated = {pod["node"] for pod in network["pods"] if pod["software"]}
     counts = [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
     return {
-        **{key: network[key] for key in ("label", "resource", "suspects", "slow", "held_back", "any_cpu")},
+        **{key: network[key] for key in ("label", "resource", "slow", "held_back", "any_cpu")},
         "pods": {"entries": network["pods"][:most], "more": max(0, len(network["pods"]) - most)},
         "counts": counts,
         "pairs": [_drawn(pair, emulated) for pair in worst[:most]],
         "more": max(0, len(worst) - most),
         "matrix": _matrix(network, worst, edge) if len(network["nodes"]) > 2 else None,
-        "alone": len(network["nodes"]) <= 2 or len(network["suspects"]) == len(network["nodes"]),
+        "accused": [each["says"] for each in network["accused"][:_MOST_ACCUSED]],
+        "more_accused": max(0, len(network["accused"]) - _MOST_ACCUSED),
     }
 
 
@@ -76,7 +78,8 @@ def _matrix(network: dict[str, Any], worst: list[dict[str, Any]], edge: int) -> 
     nodes = network["nodes"]
     if len(nodes) > edge:
         first = dict.fromkeys(node for pair in worst for node in (pair["a"], pair["b"]))
-        kept = set([*network["suspects"], *first][:edge])
+        at_fault = [node for each in network["accused"] for node in each["nodes"]]
+        kept = set([*at_fault, *first][:edge])
         nodes = [node for node in nodes if node in kept]
     cells = {(pair["a"], pair["b"]): pair for pair in network["pairs"]}
     rows = []

@@ -33,11 +33,14 @@ ROWS = (
         "str",
         (
             "V(all) tests every pair of nodes, in N - 1 rounds.",
-            "V(hunt) runs about log2 N rounds, which is enough to find a bad node.",
+            "V(hunt) tests all nodes once, and again those whose pairs fail, until who is at fault is known.",
+            "V(leaf) tests nodes within their leaf switch (label C(network.topology.nvidia.com/leaf)), and each leaf "
+            "with every other.",
+            "V(ring) tests each node with the next one, for a quick look.",
         ),
         ("verify",),
         default="all",
-        choices=("all", "hunt"),
+        choices=("all", "hunt", "leaf", "ring"),
         asked=True,
     ),
     Variable(

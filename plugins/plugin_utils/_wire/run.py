@@ -13,9 +13,10 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import pod_name, test_pod
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.culprits import next_turn
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
@@ -112,20 +113,27 @@ class ProofRun:
         self.sides[network["network"]] = [sides[node] for node in sorted(sides)]
         settings = replace(self.request.settings, mtu=network["mtu"], idle=self.request.pairs_of)
         count = 0
-        for number, turn in enumerate(network["rounds"], 1):
+        for number, turn in enumerate(self._turns(network), 1):
             tasks = [(pair, port_of(count + place)) for place, pair in enumerate(turn)]
             count += len(turn)
             told = ", ".join(" - ".join(pair) for pair in turn[:3]) + (" ..." if len(turn) > 3 else "")
-            self.progress(f"{network_label(network)}: round {number} of {len(network['rounds'])}: {told}")
+            self.progress(f"{network_label(network)}: round {number}: {told}")
 
-            def test(task: tuple[list[str], int]) -> Json:
+            def test(task: tuple[list[str], int], number: int = number) -> Json:
                 (one, other), port = task
                 tests = prove(self.shell, self.now, sides[one], sides[other], settings=settings, port=port)
-                return pair_row(network, (one, other), tests)
+                return pair_row(network, (one, other), tests, number - 1)
 
             rows = self._at_once(test, tasks)
             self.rows += rows
             self.progress(f"{network_label(network)}: round {number}: {said_of(rows)}")
+
+    def _turns(self, network: Json) -> Iterator[list[list[str]]]:
+        """Yield the planned rounds, and those that follow from what came of them."""
+        yield from network["rounds"]
+        seed = self.request.plan.get("seed", 0)
+        while network["more_rounds"] and (turn := next_turn(network, self.rows, seed)):
+            yield turn
 
     def _at_once(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the result of ``work`` for each item, done at the same time; an interruption ends the waits in it."""

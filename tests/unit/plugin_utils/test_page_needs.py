@@ -72,7 +72,7 @@ def test_of_workloads_those_that_are_not_ready_and_those_on_no_node_are_named() 
 def test_where_nobody_is_suspected_both_sides_of_the_pairs_that_failed_are_named() -> None:
     report = report_of([], validation=proof_of(["a", "b", "c", "d"], bad=("c",)))
     (network,) = report["validation"]["networks"]
-    network["suspects"] = []
+    network["accused"] = []
     for pair in network["pairs"]:
         pair["verdict"] = "fail" if {pair["a"], pair["b"]} == {"b", "c"} else "pass"
     (hosts,) = (need.hosts for need in needs_view(report)["entries"] if need.place == "proof")

@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import ExecFault, Executed, Executor, Stream
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import NETWORK_STATUS
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import MOST_AT_ONCE
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
@@ -60,9 +60,15 @@ def network(name: str, nodes: list[str]) -> Json:
         "rail": None,
         "mtu": None,
         "nodes": {node: node for node in nodes},
-        "rounds": [[list(pair) for pair in turn] for turn in rounds(nodes)],
+        "leaves": {},
+        "rounds": named_rounds(nodes),
+        "more_rounds": 0,
         "deadline": 900,
     }
+
+
+def named_rounds(nodes: list[str]) -> list[list[list[str]]]:
+    return [[[nodes[one], nodes[other]] for one, other in turn] for turn in rounds("all", range(len(nodes)), seed=0)]
 
 
 class World:
@@ -106,7 +112,7 @@ def test_every_pair_of_every_network_is_tested_and_nothing_is_left() -> None:
     assert [(row["network"], row["a"], row["b"], row["verdict"]) for row in proof_run.rows] == [
         (name, one, other, "pass")
         for name in ("ns/rail0", "ns/rail1")
-        for turn in rounds(["a", "b", "c"])
+        for turn in named_rounds(["a", "b", "c"])
         for one, other in turn
     ]
     assert {name: len(found) for name, found in proof_run.sides.items()} == {"ns/rail0": 3, "ns/rail1": 3}

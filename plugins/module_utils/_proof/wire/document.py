@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The document of a proof: every pair on every network with its tests, counts, suspects, failures. Pure.
+"""The document of a proof: every pair on every network with its tests, counts, who is at fault, failures. Pure.
 
 It is what ``verify.json`` holds and what the report shows.
 """
@@ -16,7 +16,7 @@ from typing import Any, Dict, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from ..bandwidth import HOST_THRESHOLD
-from ..pairing import suspects
+from .culprits import accused_by_network, slow_nodes
 from .outputs import carried_by
 from .pair import VERDICTS, Test
 from .placement import words_of
@@ -38,8 +38,10 @@ def network_label(network: Mapping[str, Any]) -> str:
     return str(network["network"]) if rail is None else f"rail {rail} ({network['network']})"
 
 
-def pair_row(network: Mapping[str, Any], nodes: Sequence[str], tests: Sequence[Test]) -> dict[str, Any]:
-    """Return the row of one pair on one network; its verdict is the worst of its tests that were run.
+def pair_row(
+    network: Mapping[str, Any], nodes: Sequence[str], tests: Sequence[Test], number: int = 0
+) -> dict[str, Any]:
+    """Return the row of one pair on one network in a round; its verdict is the worst of its tests.
 
     Outputs are kept of tests that failed: those of all pairs of a large cluster would be its greater part.
     """
@@ -50,6 +52,7 @@ def pair_row(network: Mapping[str, Any], nodes: Sequence[str], tests: Sequence[T
         "rail": network["rail"],
         "a": nodes[0],
         "b": nodes[1],
+        "round": number,
         "verdict": verdict,
         "tests": [test if test["verdict"] == "fail" else {**test, "output": None} for test in tests],
     }
@@ -86,7 +89,11 @@ def build_document(
     seconds: float,
 ) -> Document:
     """Return the document of one run. ``sides`` are by network; ``started_at`` is an ISO 8601 time in UTC."""
-    networks = [_network_row(network, rows, sides.get(network["network"], ())) for network in plan["networks"]]
+    accused = accused_by_network(plan["networks"], rows)
+    networks = [
+        {**_network_row(network, rows, sides.get(network["network"], ())), "accused": accused[network["network"]]}
+        for network in plan["networks"]
+    ]
     counts = Counter(row["verdict"] for row in rows)
     labels = {network["network"]: network_label(network) for network in plan["networks"]}
     return {
@@ -163,19 +170,15 @@ def left_out_lines(left_out: Sequence[Mapping[str, str]], most: int = 20) -> lis
     return lines if more <= 0 else [*lines[:most], f"not tested for {more} more reasons, which the plan has"]
 
 
-def suspect_lines(document: Document) -> list[str]:
-    """Return, for each network with red pairs, the nodes that these point at."""
-    lines = []
+def accused_lines(document: Document) -> list[str]:
+    """Return a line for everybody at fault, the largest fault first; what several networks share is said once."""
+    lines: dict[str, list[str]] = {}
     for network in document["networks"]:
-        nodes = network["suspects"]
-        if nodes:
-            few = len(network["nodes"]) > 2 and len(nodes) < len(network["nodes"])
-            names = named(nodes, _MOST_SUSPECTS)
-            what = (
-                f"all pairs of {names} fail" if few else f"nothing passes, so it is open which of {names} is at fault"
-            )
-            lines.append(f"{network_label(network)}: {what}")
-    return lines
+        for each in network["accused"]:
+            lines.setdefault(each["says"], []).append(network_label(network))
+    told = [f"{named(labels)}: {says}" for says, labels in lines.items()]
+    more = len(told) - _MOST_SUSPECTS
+    return told if more <= 0 else [*told[:_MOST_SUSPECTS], f"and {more} more at fault, in verify.json"]
 
 
 def slow_lines(document: Document) -> list[str]:
@@ -202,7 +205,8 @@ def slow_words(rows: Sequence[dict[str, Any]]) -> str:
     slow = {pair: us for pair, us in measured.items() if us > _FAR * usual} if usual else {}
     if not slow:
         return ""
-    blamed = suspects({pair: pair not in slow for pair in measured})
+    nodes = {node: node for pair in measured for node in pair}
+    blamed = slow_nodes({"network": rows[0]["network"], "nodes": nodes}, rows, slow)
     if all(set(pair) & set(blamed) for pair in slow):
         told = f"that of all pairs of {named(blamed, _MOST_SUSPECTS)}, up to {max(slow.values()):g} us"
     else:
@@ -262,14 +266,12 @@ def headline(document: Document) -> str:
 
 def _network_row(network: Mapping[str, Any], rows: Sequence[dict[str, Any]], sides: Sequence[Side]) -> dict[str, Any]:
     own = [row for row in rows if row["network"] == network["network"]]
-    outcomes = {(row["a"], row["b"]): row["verdict"] != "fail" for row in own}
     kept = ("network", "kind", "namespace", "resource", "master", "rail", "mtu")
     return {
         **{key: network[key] for key in kept},
         "nodes": sorted(network["nodes"]),
-        "rounds": len(network["rounds"]),
+        "rounds": 1 + max((row["round"] for row in own), default=-1),
         "pods": [side_row(side) for side in sides],
-        "suspects": suspects(outcomes),
     }
 
 

@@ -9,11 +9,11 @@ Everything that keeps a proof from starting is found here, all of it at once, be
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Dict, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
-from ..pairing import SCHEDULES, pair_count, rounds
+from ..schedule import SCHEDULES, most_rounds, pair_count, rounds
 from .endpoint import Choice
 from .gpu import ways_of
 from .pair import TESTS
@@ -28,6 +28,8 @@ MOST_AT_ONCE = 256
 many stay below the usual limit of 1024 of a process, and their ports (``port_of``) apart."""
 MOST_PAIRS = 100_000
 """Pairs of one run, over all networks. Each takes some 4 kB of ``verify.json``, which the report reads whole."""
+LEAF_LABEL = "network.topology.nvidia.com/leaf"
+"""The leaf switch of a node, as Topograph labels it (NVIDIA/topograph, pkg/topology)."""
 _SOURCE = "verify"
 # Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests and a latency test
 # with their servers, and two more bandwidth tests with GPU memory.
@@ -42,7 +44,7 @@ class ProofOptions(NamedTuple):
     """What is asked for: networks by name (empty: all), resources by network, the schedule, a namespace for the pods.
 
     ``ready_timeout`` and ``test_timeout`` are in seconds. ``gpu`` is the resource of a GPU that each pod gets as well;
-    without it no GPU memory is tested. ``parallel`` pairs are measured at a time.
+    without it no GPU memory is tested. ``parallel`` pairs are measured at a time. ``seed`` gives the order of pairs.
     """
 
     networks: Sequence[str]
@@ -53,6 +55,7 @@ class ProofOptions(NamedTuple):
     test_timeout: int
     gpu: str = ""
     parallel: int = AT_ONCE
+    seed: int = 0
 
     @property
     def tests(self) -> list[str]:
@@ -78,7 +81,7 @@ class Surroundings(NamedTuple):
 
 
 def make_plan(options: ProofOptions, around: Surroundings) -> Plan:
-    """Return ``{"schedule", "networks", "left_out", "tests"}``; raises InvalidInput with everything that forbids it.
+    """Return ``{"schedule", "seed", "networks", "left_out", "tests"}``; raises InvalidInput with all that forbids it.
 
     Each network has ``network, namespace, resources, resource, rail, mtu, nodes, rounds, deadline``: ``resources`` that
     a pod asks for, ``resource`` the same in words, ``nodes`` mapping node names to inventory hosts, ``deadline`` the
@@ -96,15 +99,23 @@ def make_plan(options: ProofOptions, around: Surroundings) -> Plan:
         networks.append(planned)
         violations += flaws
         left_out += without
-        pairs += _pairs(options, len(planned["nodes"]))
+        pairs += _pairs(options, planned["nodes"], planned["leaves"])
     violations += _too_many(pairs)
     if violations:
         raise InvalidInput(violations)
-    return {"schedule": options.schedule, "networks": networks, "left_out": left_out, "tests": options.tests}
+    return {
+        "schedule": options.schedule,
+        "seed": options.seed,
+        "networks": networks,
+        "left_out": left_out,
+        "tests": options.tests,
+    }
 
 
-def _pairs(options: ProofOptions, count: int) -> int:
-    return pair_count(count, options.schedule) if options.schedule in SCHEDULES else 0
+def _pairs(options: ProofOptions, nodes: Collection[str], leaves: Mapping[str, str]) -> int:
+    """Return how many pairs of these nodes a schedule has."""
+    apart = len(nodes) - len(leaves) + len(set(leaves.values()))
+    return pair_count(options.schedule, len(nodes), apart) if options.schedule in SCHEDULES else 0
 
 
 def _too_many(pairs: int) -> list[Violation]:
@@ -226,7 +237,8 @@ def _planned(
     flaws = _missing(network, namespace, around)
     resources = _resources(options, network)
     resource = " and ".join(resources)
-    nodes = _with_resources(around, resources, node_of) if resources else []
+    leaf_of = _with_resources(around, resources, node_of) if resources else {}
+    nodes = sorted(leaf_of)
     problem = _resource_problem(name, network, resource, nodes, node_of)
     if problem:
         flaws.append(problem)
@@ -234,7 +246,9 @@ def _planned(
     why = f"the kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
     # More pairs than a run may have are refused by their number: made, they would take gigabytes.
-    turns = rounds(nodes, options.schedule) if 0 < _pairs(options, len(nodes)) <= MOST_PAIRS else []
+    leaves = {node: leaf for node, leaf in leaf_of.items() if leaf}
+    turns = _named_rounds(options, nodes, leaves) if 0 < _pairs(options, nodes, leaves) <= MOST_PAIRS else []
+    more = most_rounds("hunt", len(nodes)) - 1 if options.schedule == "hunt" else 0
     planned = {
         "network": name,
         "kind": network["kind"],
@@ -245,10 +259,18 @@ def _planned(
         "rail": _rail(network["master"], around, [node_of[node] for node in nodes]),
         "mtu": network["mtu"],
         "nodes": {node: node_of[node] for node in nodes},
-        "rounds": [[list(pair) for pair in turn] for turn in turns],
-        "deadline": options.ready_timeout + _longest(len(nodes), turns, options) + _MARGIN,
+        "leaves": leaves,
+        "rounds": turns,
+        "more_rounds": more,
+        "deadline": options.ready_timeout + _longest(len(nodes), turns + turns[:1] * more, options) + _MARGIN,
     }
     return planned, flaws, left_out
+
+
+def _named_rounds(options: ProofOptions, nodes: Sequence[str], leaves: Mapping[str, str]) -> list[list[list[str]]]:
+    own = {number: leaves[node] for number, node in enumerate(nodes) if node in leaves}
+    turns = rounds(options.schedule, range(len(nodes)), seed=options.seed, leaves=own)
+    return [[[nodes[one], nodes[other]] for one, other in turn] for turn in turns]
 
 
 def _longest(pods: int, turns: Sequence[Sequence[Any]], options: ProofOptions) -> int:
@@ -283,9 +305,10 @@ def _missing(network: Mapping[str, Any], namespace: str, around: Surroundings) -
     return found
 
 
-def _with_resources(around: Surroundings, resources: Sequence[str], node_of: Mapping[str, str]) -> list[str]:
-    able = [node["name"] for node in around.nodes if all(node["allocatable"].get(each, 0) > 0 for each in resources)]
-    return sorted(name for name in able if name in node_of)
+def _with_resources(around: Surroundings, resources: Sequence[str], node_of: Mapping[str, str]) -> dict[str, str]:
+    """Return the leaf of each node that can take a pod, empty where it is not known."""
+    able = [node for node in around.nodes if all(node["allocatable"].get(each, 0) > 0 for each in resources)]
+    return {node["name"]: node["leaf"] for node in able if node["name"] in node_of}
 
 
 def _resource_problem(
@@ -330,6 +353,7 @@ def node_row(node: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": str(metadata["name"]),
         "hostname": str((metadata.get("labels") or {}).get("kubernetes.io/hostname") or ""),
+        "leaf": str((metadata.get("labels") or {}).get(LEAF_LABEL) or ""),
         "ready": bool(ready) and ready[0].get("status") == "True",
         "unschedulable": bool((node.get("spec") or {}).get("unschedulable")),
         "addresses": [str(each.get("address")) for each in status.get("addresses") or []],
@@ -362,6 +386,11 @@ def device_limits(facts: Mapping[str, Any] | None, choice: Choice) -> Known:
     return Known(rate, nic.get("link"), ways_of(facts, nic["address"])) if nic else Known(rate)
 
 
+def _further(network: Mapping[str, Any]) -> str:
+    more = network["more_rounds"]
+    return f", and at most {more} more, of those not decided on by then" if more else ""
+
+
 def plan_lines(plan: Plan, image: str) -> list[str]:
     """Return the plan as a person reads it."""
     lines = [f"image of the test pods: {image}", f"tests of each pair: {', '.join(plan['tests'])}"]
@@ -370,7 +399,7 @@ def plan_lines(plan: Plan, image: str) -> list[str]:
         rail = "" if network["rail"] is None else f", rail {network['rail']}"
         lines.append(
             f"{network['network']}{rail}: {len(network['nodes'])} pods in {network['namespace']}, each with one "
-            f"{network['resource']}; {pairs} pairs in {len(network['rounds'])} rounds"
+            f"{network['resource']}; {pairs} pairs in {len(network['rounds'])} rounds{_further(network)}"
         )
         lines += [
             f"  round {number}: {named([' - '.join(pair) for pair in turn], _MOST_NAMED)}"

@@ -10,7 +10,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
@@ -51,13 +51,13 @@ def document(
         shell, found = _pods(rates, name, number, soft=soft)
         found = {node: replace(side, known=side.known._replace(pcie=slots.get(node))) for node, side in found.items()}
         sides[name] = list(found.values())
-        for turn in network["rounds"]:
+        for place, turn in enumerate(network["rounds"]):
             for one, other in turn:
                 shell.answers.update({key: [value] for key, value in _pings(one, other, bad).items()})
                 latency = latency_table(5.2 if {one, other} & {*far} else 1.82)
                 shell.answers[(found[one].pod, "ib_write_lat")] = [Output(0, latency, "")]
                 tests = prove(shell, _now, found[one], found[other], settings=Settings(), port=18515)
-                rows.append(pair_row(network, (one, other), tests))
+                rows.append(pair_row(network, (one, other), tests, place))
     return build_document(
         plan,
         run="0a1b2c3d",
@@ -86,7 +86,12 @@ def _network(name: str, rail: int | None, nodes: list[str]) -> dict[str, Any]:
         "rail": rail,
         "mtu": 9000,
         "nodes": {node: node for node in nodes},
-        "rounds": [[list(pair) for pair in turn] for turn in rounds(nodes)],
+        "leaves": {},
+        "rounds": [
+            [[sorted(nodes)[one], sorted(nodes)[other]] for one, other in turn]
+            for turn in rounds("all", range(len(nodes)), seed=0)
+        ],
+        "more_rounds": 0,
         "deadline": 900,
     }
 

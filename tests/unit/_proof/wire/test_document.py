@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.action.fabric_verify import explained, recap_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
+    accused_lines,
     any_cpu_lines,
     document_text,
     failure_lines,
@@ -22,7 +23,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     held_back_lines,
     left_out_lines,
     slow_lines,
-    suspect_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import NO_TASKSET
@@ -89,7 +89,7 @@ def test_the_report_follows_the_published_schema(proof: Json) -> None:
 
 def test_a_passed_proof_says_so_everywhere() -> None:
     proof = document(TWO)
-    assert (proof["verdict"], headline(proof), failure_lines(proof), suspect_lines(proof)) == (
+    assert (proof["verdict"], headline(proof), failure_lines(proof), accused_lines(proof)) == (
         *("pass", "1 pair tested: 1 pass"),
         *([], []),
     )
@@ -104,7 +104,10 @@ def test_a_failed_proof_names_pair_rail_test_cause_and_next_step() -> None:
     line = next(line for line in failure_lines(proof, 1000) if "dgx-03 - dgx-04" in line and "rail 1" in line)
     for words in ("rail 1 (default/rail1)", "ping from dgx-03 to dgx-04", "no answer", "wire between", "check cable"):
         assert words in line
-    assert suspect_lines(proof) == [f"rail {rail} (default/rail{rail}): all pairs of dgx-03 fail" for rail in (0, 1)]
+    assert accused_lines(proof) == [
+        "rail 0 (default/rail0), rail 1 (default/rail1): dgx-03 on all networks fails: 14 pairs, all with "
+        "partners that are good"
+    ]
     report = report_of(proof)
     assert report["summary"]["verdict"] == "attention"
     assert any(line.startswith("attention: ") and "dgx-03" in line for line in recap_lines(report))
@@ -118,8 +121,9 @@ def test_of_many_failures_the_first_are_said_and_the_rest_counted() -> None:
 
 
 def test_two_nodes_that_fail_leave_open_which_is_at_fault() -> None:
-    assert suspect_lines(document(TWO, bad=("rdma-2",))) == [
-        "default/rail0: nothing passes, so it is open which of rdma-1, rdma-2 is at fault"
+    assert accused_lines(document(TWO, bad=("rdma-2",))) == [
+        "default/rail0: it is open whether the network itself, the port or cable of rdma-1, the port or cable of "
+        "rdma-2 or the path between rdma-1 and rdma-2 is at fault: 1 pair"
     ]
 
 
@@ -188,7 +192,7 @@ def test_the_page_shows_the_failing_pair_first() -> None:
     page = render_page(report_of(document(EIGHT, bad=("dgx-03",))))
     first = page.index('<section id="proof">')
     assert first < page.index('<section id="remarks">')
-    said = 'All pairs of <b><bdi><span class="name">dgx-03</span></bdi></b> fail.'
+    said = '<p class="blame"><bdi>the port or cable of dgx-03 fails: 7 pairs, all with partners that are good</bdi></p>'
     assert page.index(said, first) < page.index("<bdi>dgx-01</bdi>", first)
     for node in ("dgx-03", "dgx-08"):
         assert f"<b>ping</b> to <bdi>{node}</bdi>: no answer" in page, "each direction says where to"
@@ -375,7 +379,7 @@ def test_hosts_that_take_no_part_for_the_same_reason_are_one_sentence() -> None:
     assert len(left_out_lines(each)) == 21
 
 
-def test_suspects_of_a_dead_network_are_named_in_part() -> None:
-    nodes = [f"n{number:03}" for number in range(300)]
-    (line,) = suspect_lines({"networks": [{"network": "d/a", "rail": 0, "nodes": nodes, "suspects": nodes}]})
-    assert line.endswith("n019 and 280 more is at fault")
+def test_of_many_at_fault_the_first_are_said_and_the_rest_counted() -> None:
+    accused = [{"says": f"n{number} fails", "nodes": [], "sure": True} for number in range(300)]
+    lines = accused_lines({"networks": [{"network": "d/a", "rail": 0, "accused": accused}]})
+    assert (lines[0], lines[20:]) == ("rail 0 (d/a): n0 fails", ["and 280 more at fault, in verify.json"])

@@ -54,6 +54,7 @@ def node(name: str, **changes: Any) -> Json:
     given: Json = {
         "name": name,
         "hostname": name,
+        "leaf": "",
         "ready": True,
         "unschedulable": False,
         "addresses": [f"10.0.0.{name[-1]}"],
@@ -138,28 +139,17 @@ def test_more_pairs_than_the_report_could_read_are_refused_before_any_is_tested(
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
     assert problems(options(), there) == {"100,128 pairs are more than the 100,000 of one run"}
     (planned,) = make_plan(options(schedule="hunt"), there)["networks"]
-    assert sum(map(len, planned["rounds"])) == 9 * 224
+    assert (sum(map(len, planned["rounds"])), planned["more_rounds"]) == (224, 11)
 
 
-@pytest.mark.parametrize(("schedule", "pairs"), [("all", "99,980,000"), ("hunt", "260,000")])
-def test_pairs_of_thousands_of_nodes_are_refused_by_their_number(
-    schedule: str, pairs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of eight rails and every pair of 5000 nodes are a hundred million."""
-    made: list[int] = []
-
-    def rounds(members: list[str], _schedule: str) -> list[Any]:
-        made.append(len(members))
-        return []
-
-    monkeypatch.setattr(plan_module, "rounds", rounds)
+def test_pairs_of_thousands_of_nodes_are_refused_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of eight rails and every pair of 5000 nodes are a hundred million, and are not made."""
+    monkeypatch.setattr(plan_module, "rounds", None)
     nodes = Counted(node(f"n{number:04}") for number in range(5000))
     networks = [network(f"rail{rail}") for rail in range(8)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes}, networks=networks)
     nodes.looks = 0
-    found = problems(options(schedule=schedule), there)
-    assert found == {f"{pairs} pairs are more than the 100,000 of one run"}
-    assert made == ([] if schedule == "all" else [5000] * 8)
+    assert problems(options(), there) == {"99,980,000 pairs are more than the 100,000 of one run"}
     assert nodes.looks == 1 + len(networks), "nodes are looked through once, and once for each network"
 
 
@@ -169,8 +159,8 @@ def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn(
     nodes = [node(f"n{number}") for number in range(80)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
     (planned,) = make_plan(options(schedule="hunt"), there)["networks"]
-    assert [len(turn) for turn in planned["rounds"]] == [40] * 7
-    assert planned["deadline"] == 180 + 300 + 60 * 5 + 7 * 3 * few
+    assert ([len(turn) for turn in planned["rounds"]], planned["more_rounds"]) == ([40], 9)
+    assert planned["deadline"] == 180 + 300 + 60 * 5 + 10 * 3 * few
 
 
 @pytest.mark.parametrize(
@@ -183,7 +173,7 @@ def test_pods_live_as_long_as_pairs_that_are_tested_so_many_at_a_time_take(
     nodes = [node(f"n{number}") for number in range(80)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
     (planned,) = make_plan(options(schedule="hunt", parallel=parallel), there)["networks"]
-    assert planned["deadline"] == 180 + 300 + 60 * looks + 7 * batches * few
+    assert planned["deadline"] == 180 + 300 + 60 * looks + 10 * batches * few
 
 
 @pytest.mark.parametrize("name", ["rail0", "default/rail0"])
@@ -370,5 +360,18 @@ def test_a_round_of_the_printed_plan_names_its_first_pairs() -> None:
     nodes = [node(f"n{number:03}") for number in range(400)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
     lines = plan_lines(make_plan(options(schedule="hunt"), there), "image")
+    assert lines[2].endswith("; 200 pairs in 1 rounds, and at most 11 more, of those not decided on by then")
     assert all(line.endswith(" and 192 more") for line in lines[3:])
     assert len("".join(lines)) < 2500
+
+
+def test_leaves_come_from_the_labels_of_nodes_and_another_seed_tests_other_pairs() -> None:
+    leaf = "network.topology.nvidia.com/leaf"
+    bodies = [{"metadata": {"name": f"n{n}", "labels": {leaf: f"sw{n // 4}"}}, "status": {}} for n in range(8)]
+    nodes = [{**node(f"n{n}"), "leaf": node_row(body)["leaf"]} for n, body in enumerate(bodies)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
+    (planned,) = make_plan(options(schedule="leaf"), there)["networks"]
+    assert planned["leaves"] == {f"n{n}": f"sw{n // 4}" for n in range(8)}
+    assert list(map(len, planned["rounds"])) == [4, 1]
+    first, other = (make_plan(options(schedule="hunt", seed=seed), there)["networks"][0]["rounds"] for seed in (1, 2))
+    assert first != other
