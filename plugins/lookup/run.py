@@ -122,7 +122,7 @@ def _of_host(term: str, variables: Mapping[str, Any]) -> list[Any]:
 def _left(term: str, left: Mapping[str, Any]) -> list[Any]:
     """Return what earlier plays have registered for localhost."""
     rollout, reboots, marks, ready = (
-        left.get(f"_rdma_fabric_{each}") or {} for each in ("turns", "reboots", "marks", "teardown_ready")
+        left.get(f"_rdma_fabric_{each}") or {} for each in ("turns", "reboots", "marks", "ready_result")
     )
     # What Ansible has yet to fill in is read once.
     turns = [*(rollout.get("turns") or {}).values()]
