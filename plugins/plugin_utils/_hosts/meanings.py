@@ -9,8 +9,8 @@ import difflib
 import re
 from typing import Any, Mapping, Sequence
 
-# The number of the port, which kernels since 5.x and drivers of the vendor add to a name, and others don't; that of a VF
-# follows it (Mellanox/doca-driver-build, whose container cuts both: enp8s0f0np1v12 is enp8s0f0v12 then).
+# The number of the port, which kernels since 5.x and drivers of the vendor add to a name, and others don't; that of a
+# VF follows it (Mellanox/doca-driver-build, whose container cuts both: enp8s0f0np1v12 is enp8s0f0v12 then).
 _PORT_NUMBER = re.compile(r"np\d+(?=(?:v\d+)?\Z)", re.ASCII)
 _NEAREST = 3
 _ALTERNATIVE, _OTHER_KERNEL = "an alternative name of", "what another kernel or driver calls"
