@@ -31,7 +31,7 @@ _KNOWS_PEERMEM = (2, 23)
 _TEST = re.compile(r"# Collective test starting: ([\w.-]{1,60})|(?<![\w.-])(\w{1,30}_perf)(?!\w)", re.ASCII)
 _TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,40})")
 _LIBRARY = re.compile(r"nccl-library=(\d{4,6})(?!\d)", re.ASCII)
-_RANK = re.compile(r"#\s{1,8}Rank\s{1,8}(\d{1,7})\s.{0,80}?\son\s{1,20}(\S{1,255})\s{1,8}device", re.ASCII)
+RANK = re.compile(r"#\s{1,8}Rank\s{1,8}(\d{1,7})\s.{0,80}?\son\s{1,20}(\S{1,255})\s{1,8}device", re.ASCII)
 _BOUNDS = re.compile(r"# Out of bounds values\s{1,8}:\s{1,8}(\d{1,18})\s{1,8}(OK|FAILED)", re.ASCII)
 _AVERAGE = re.compile(r"# Avg bus bandwidth\s{1,8}:\s{1,8}(\S{1,40})", re.ASCII)
 # A report of one run is a single line; its first keys are these in every version.
@@ -164,7 +164,7 @@ def _read_lines(run: _Run, lines: Sequence[str]) -> None:
 
 
 def _read_comment(run: _Run, line: str) -> None:
-    rank = _RANK.search(line)
+    rank = RANK.search(line)
     if rank:
         run.add_rank(rank[2])
         return

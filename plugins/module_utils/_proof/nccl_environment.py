@@ -20,9 +20,8 @@ from .problem import Problem, problem_of
 
 _LEVELS = {"PIX": "PIX", "PXB": "PXB", "C2C": "PHB", "PHB": "PHB", "NODE": "PHB", "SYS": "SYS"}
 _ORDER = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")
-# The numbers that older guides give, and the names NCCL takes; a number above 4 means SYS.
-_LEGACY_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
-_NAMED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
+LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
+"""The distances that NCCL takes by name, and older guides by number; one above 4 means SYS."""
 _INTERFACE = re.compile(r"[=^]?[\w.:@-]{1,64}(?:,[\w.:@-]{1,64}){0,31}", re.ASCII)
 # What NCCL and verbs take (NVIDIA/nccl, docs/userguide/source/env.rst; fields of 5, 3 and 4 bits of InfiniBand), and
 # what another value does. NCCL passes over what is no number, and takes its default.
@@ -281,11 +280,11 @@ def _ambiguous(key: str, value: str, names: Sequence[str], step: str) -> list[Pr
 
 
 def _level_problems(value: str, needed: str) -> list[Problem]:
-    level = _LEGACY_LEVELS[min(int(value), 4)] if re.fullmatch(r"[0-9]{1,4}", value) else value
-    if level not in _NAMED_LEVELS:
-        cause = f"NCCL knows {', '.join(_NAMED_LEVELS)}"
+    level = LEVELS[min(int(value), 4)] if re.fullmatch(r"[0-9]{1,4}", value) else value
+    if level not in LEVELS:
+        cause = f"NCCL knows {', '.join(LEVELS)}"
         return [problem_of(f"NCCL_NET_GDR_LEVEL={value} is not a level", cause, _set("NCCL_NET_GDR_LEVEL", needed))]
-    if _NAMED_LEVELS.index(level) < _NAMED_LEVELS.index(needed):
+    if LEVELS.index(level) < LEVELS.index(needed):
         cause = f"the GPU and the NIC of a rail are {needed} apart: its data would be copied through host memory"
         text = f"NCCL_NET_GDR_LEVEL={value} is too near"
         return [problem_of(text, cause, _set("NCCL_NET_GDR_LEVEL", needed))]

@@ -13,6 +13,7 @@ from .output_text import quoted
 from .problem import Problem, problem_of
 
 _MOST_NAMES = 64
+_HOST = re.compile(r"^([\w-]{1,63})[\w.-]{0,190}:\d{1,8}:\d{1,8} \[", re.ASCII)
 _NETWORK = re.compile(r"NCCL INFO (?:Using network|Assigned NET plugin) ([\w.-]{1,40})", re.ASCII)
 _DEVICES = re.compile(r"NET/IB ?: Using (.{1,1500})")
 # ``[0]mlx5_0:1/RoCE``; ports that are used as one are ``[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}``.
@@ -202,6 +203,22 @@ def transport_in(lines: Iterable[str]) -> dict[str, Any]:
         "local_only": bool(local) and not used,
         "version": version,
     }
+
+
+def devices_by_host(lines: Iterable[str]) -> dict[str, list[str]]:
+    """Return the HCAs that the ranks of each host found, by the name before their lines; none where they found none."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        host, listed = host_of(line), _DEVICES.search(line)
+        if host and listed:
+            names = found.setdefault(host, [])
+            names += [name for name, _port, _layer in _DEVICE.findall(listed[1]) if name not in names]
+    return found
+
+
+def host_of(line: str) -> str:
+    """Return the host that NCCL names before a line of its log, an empty text where it is no such line."""
+    return _first(_HOST, line) or ""
 
 
 def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:

@@ -175,6 +175,20 @@ def what_it_holds(pod: Json, resources: Iterable[str]) -> str:
     return ""
 
 
+def consumers(pods: Iterable[Json], resources: Iterable[str]) -> dict[str, list[str]]:
+    """Return the pods (``namespace/name``) that hold devices or secondary networks, by node; those of DaemonSets serve
+    the node.
+    """
+    found: dict[str, list[str]] = {}
+    patterns = tuple(resources)
+    for pod in pods:
+        node = str((pod.get("spec") or {}).get("nodeName") or "")
+        serves = _has_finished(pod) or controller_of(pod).get("kind") == "DaemonSet"
+        if node and not serves and what_it_holds(pod, patterns):
+            found.setdefault(node, []).append(f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}")
+    return found
+
+
 def is_test_pod(pod: Json) -> bool:
     """Say whether a pod is one of a proof, whichever run has made it."""
     return TEST_POD.items() <= (pod["metadata"].get("labels") or {}).items()

@@ -23,6 +23,7 @@ _CLIENTS = (
     "host/join",
     "host/upgrade",
     "drift",
+    "nccl",
     "status",
     "verify",
     *_PLAYBOOKS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .variable import Variable
 
 _PROOF = ("verify", "host/give_back")
+_NCCL = ("nccl",)
 # What is looked at before hosts are touched, too.
 _PODS = (*_PROOF, "playbook join", "playbook rollback", "playbook site", "playbook upgrade")
 
@@ -16,7 +17,7 @@ ROWS = (
         "verify_networks",
         "list",
         ("Networks to test, as C(name) or C(namespace/name). All networks of the fabric by default.",),
-        _PODS,
+        (*_PODS, *_NCCL),
         default=[],
         elements="str",
         asked=True,
@@ -25,7 +26,7 @@ ROWS = (
         "verify_resources",
         "dict",
         ("Resource that a test pod requests, or a list of them, by network, if it can't be derived from the fabric.",),
-        _PODS,
+        (*_PODS, *_NCCL),
         default={},
     ),
     Variable(
@@ -47,7 +48,7 @@ ROWS = (
         "verify_namespace",
         "str",
         ("Namespace of the test pods. By default that of each network.",),
-        _PODS,
+        (*_PODS, *_NCCL),
         asked=True,
     ),
     Variable(
@@ -79,7 +80,7 @@ ROWS = (
             "RuntimeClass of the test pods, such as V(nvidia), if the cluster's container runtime gives pods their "
             "GPU only with one, as with k3s and RKE2. By default the default runtime of each node.",
         ),
-        _PODS,
+        (*_PODS, *_NCCL),
     ),
     Variable(
         "verify_size",
@@ -107,7 +108,7 @@ ROWS = (
         "verify_timeout",
         "int",
         ("Seconds to wait for the test pods of a network.",),
-        _PROOF,
+        (*_PROOF, *_NCCL),
         default=180,
         least=1,
         unit="seconds",
@@ -144,6 +145,92 @@ ROWS = (
         _PROOF,
         least=0.001,
         most=1,
+        asked=True,
+    ),
+    Variable(
+        "nccl_image",
+        "str",
+        ("Image with nccl-tests (built with C(MPI=1)), Open MPI, C(ssh) and C(sshd).",),
+        _NCCL,
+        asked=True,
+    ),
+    Variable(
+        "nccl_launcher",
+        "str",
+        (
+            "V(mpijob) takes mpi-operator of Kubeflow, V(job) an indexed Job with a host file of its own. V(auto) takes "
+            "the first where the cluster knows MPIJobs.",
+        ),
+        _NCCL,
+        default="auto",
+        choices=("auto", "mpijob", "job"),
+    ),
+    Variable(
+        "nccl_programs",
+        "list",
+        ("Programs of nccl-tests, by name or path.",),
+        _NCCL,
+        default=["all_reduce_perf"],
+        elements="str",
+    ),
+    Variable(
+        "nccl_arguments",
+        "str",
+        ("Arguments of the programs of nccl-tests.",),
+        _NCCL,
+        default="-b 8 -e 2G -f 2 -g 1",
+    ),
+    Variable(
+        "nccl_scopes",
+        "list",
+        ("V(whole) tests all networks at once, V(rails) each alone.",),
+        _NCCL,
+        default=["whole", "rails"],
+        elements="str",
+        choices=("whole", "rails"),
+        asked=True,
+    ),
+    Variable(
+        "nccl_environment",
+        "dict",
+        ("Variables of NCCL's ranks beside those that are computed, or in their place.",),
+        _NCCL,
+        default={},
+    ),
+    Variable("nccl_gpu_resource", "str", ("Resource of a GPU.",), _NCCL, default="nvidia.com/gpu"),
+    Variable(
+        "nccl_gpus",
+        "int",
+        ("GPUs of each node. By default as many as each of the nodes offers.",),
+        _NCCL,
+        least=1,
+        asked=True,
+    ),
+    Variable(
+        "nccl_timeout",
+        "int",
+        ("Seconds that each program of nccl-tests may run.",),
+        _NCCL,
+        default=600,
+        least=1,
+        unit="seconds",
+    ),
+    Variable(
+        "nccl_min_rate_ratio",
+        "float",
+        ("Share of the rate of a node's rails below which the bus bandwidth of an NCCL test fails.",),
+        _NCCL,
+        default=0.8,
+        least=0.001,
+        most=1,
+        asked=True,
+    ),
+    Variable(
+        "nccl_busy",
+        "bool",
+        ("Whether nodes take part whose RDMA devices, GPUs or secondary networks are in use by pods.",),
+        _NCCL,
+        default=False,
         asked=True,
     ),
 )

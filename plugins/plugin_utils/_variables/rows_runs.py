@@ -14,7 +14,7 @@ _LOOK = ("host/drain", "host/look")
 _NODE = ("host/drain", "host/give_back")
 _JOIN = ("host/join",)
 _SUPPORT = ("playbook support",)
-_EVERY_ROLE = ("cluster", "discover", "drift", "host", "preflight", "render", "report", "status", "verify")
+_EVERY_ROLE = ("cluster", "discover", "drift", "host", "nccl", "preflight", "render", "report", "status", "verify")
 
 RUN = (
     Variable(
@@ -31,6 +31,7 @@ RUN = (
             "playbook discover",
             "playbook drift",
             "playbook join",
+            "playbook nccl",
             "playbook preview",
             "playbook record",
             "playbook rollback",
@@ -54,6 +55,7 @@ RUN = (
             "drift",
             "host",
             "host/give_back",
+            "nccl",
             "render",
             "report",
             "status",

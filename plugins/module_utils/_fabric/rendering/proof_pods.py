@@ -34,7 +34,7 @@ _REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 _LIMITS = {"cpu": "4", "memory": "4Gi"}
 # The taint of a cordoned node.
 _CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
-_GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
 def networks_of(spec: Object) -> list[dict[str, Any]]:
@@ -139,7 +139,7 @@ def test_pod(
     ``pairs_of`` is the one node whose pairs are tested, if so: it may be cordoned. ``runtime_class`` is the name of the
     RuntimeClass that runs the pod, the cluster's usual runtime if empty.
     """
-    tolerated = [*tolerations, *([] if _GPU_TAINT in tolerations else [_GPU_TAINT])]
+    tolerated = [*tolerations, *([] if GPU_TAINT in tolerations else [GPU_TAINT])]
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     amounts = dict.fromkeys(resources, "1")
