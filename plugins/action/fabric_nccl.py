@@ -85,7 +85,7 @@ class ActionModule(ClusterAction):
         "image": "rdma_fabric_nccl_image",
         "launcher": "rdma_fabric_nccl_launcher",
         "programs": "rdma_fabric_nccl_programs",
-        "scopes": "rdma_fabric_nccl_scopes",
+        "scope": "rdma_fabric_nccl_scope",
         "words": "rdma_fabric_nccl_arguments",
         "environment": "rdma_fabric_nccl_environment",
         "gpu_resource": "rdma_fabric_nccl_gpu_resource",
@@ -153,7 +153,7 @@ class ActionModule(ClusterAction):
         taking = {node: nodes[node] for node in (able if len(able) > 1 else nodes)}
         slots = arguments["gpus"] or min((counts[node] for node in able), default=0) or _USUAL_GPUS
         known = {host: facts[host] for host in taking.values() if host in facts}
-        scopes = nccl_plan.scopes_of(planned, arguments["scopes"])
+        scopes = nccl_plan.scopes_of(planned, arguments["scope"])
         tests = [
             (scope, test_of(arguments, scope, index=index, run=pods.run, nodes=taking, slots=slots, facts=known))
             for index, scope in enumerate(scopes)
@@ -174,7 +174,7 @@ class ActionModule(ClusterAction):
             write_files(files, run_dir / "nccl")
         resource = next(iter(work.scopes[0][1].resources))
         lines.insert(0, f"fewer than two nodes offer {resource}: rendered to {run_dir / 'nccl'} and not run")
-        return {"changed": not self.check_mode, "verdict": "rendered", "msg": lines, "notices": work.notices}
+        return {"changed": True, "verdict": "rendered", "msg": lines, "notices": work.notices}
 
     def _run(self, arguments: Json, work: Work, jobs: NcclJobs, run_dir: Path) -> dict[str, Any]:
         started_at, rows = now(), []

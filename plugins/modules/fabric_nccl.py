@@ -16,7 +16,7 @@ description:
   - The environment of the ranks is that of P(rdma.fabric.nccl_environment#filter) for these hosts, and the verdict that
     of P(rdma.fabric.nccl_test_result#filter), with ranks and nodes. A rail that NCCL does not use fails as well.
   - Always removes what it has made. Jobs end by themselves if the controller is killed, and the next run removes them.
-  - Checks pod templates of jobs among the objects of O(spec), such as a PyTorchJob, and RV(notices) says what NCCL would
+  - Checks pod templates of jobs among the objects of O(spec), such as a PyTorchJob. RV(notices) says what NCCL would
     meet in them.
   - Renders everything, and a PyTorchJob to copy, into C(nccl) of O(run_dir). Where fewer than two nodes offer a GPU
     that is all. Otherwise it writes C(nccl.json) and C(nccl.xml) (JUnit), and the logs into C(nccl).
@@ -85,13 +85,12 @@ options:
       - Arguments of the programs.
     type: str
     default: -b 8 -e 2G -f 2 -g 1
-  scopes:
+  scope:
     description:
-      - V(whole) tests all networks at once, V(rails) each alone.
-    type: list
-    elements: str
-    choices: [whole, rails]
-    default: [whole, rails]
+      - V(whole) tests all networks at once, V(rails) each alone, V(both) one after the other.
+    type: str
+    choices: [both, whole, rails]
+    default: both
   environment:
     description:
       - Variables of the ranks beside those that are computed, or in their place.

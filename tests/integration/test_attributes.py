@@ -265,6 +265,11 @@ SCENARIOS = {
     ),
     "fabric_result": Scenario(lambda _place: {"kind": "input"}, changes=False),
     "fabric_seal": Scenario(seal_arguments, changes=True, prepare=write_host_document),
+    "fabric_nccl": Scenario(
+        lambda place: {**proof_arguments(place), "image": "registry.example/nccl-tests:1"},
+        changes=True,
+        prepare=make_a_network,
+    ),
     "fabric_verify": Scenario(
         proof_arguments,
         changes=True,

@@ -12,19 +12,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sys
 import threading
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Callable, Iterator
+from unittest import mock
 
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire import nccl_jobs
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import GPU, ExecNodes, running
-from ansible_collections.rdma.fabric.tests.integration.guides import guide
-from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, User, stored_writes
+from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.integration.test_verify import RESOURCE, Wire, fabric_in, push_fabric
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -33,6 +39,7 @@ from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from ansible_collections.rdma.fabric.tests.unit._fabric.nccl_launch import OUTPUTS, host_file, launched, stand_ins
 from ansible_collections.rdma.fabric.tests.unit._proof.test_nccl_run import with_both_logs
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from tools.rights import FILE
 
 FIELDS = yaml.safe_load((OUTPUTS.parent / "kubeflow" / "fields.yml").read_text(encoding="utf-8"))
 KINDS = ("job", "pod", "secret", "service", "mpijob")
@@ -88,10 +95,10 @@ class Launch(threading.Thread):
         hosts = "".join(f"{name}.x slots=1\n" for name in names)
         mounts = "/etc/mpi" if LAUNCHER in metadata["labels"] else "/root/.ssh"
         if mounts == "/root/.ssh":
-            (secret,) = [
-                each for each in self.of("/api/v1", "secrets") if each["metadata"]["name"] == pod["spec"]["subdomain"]
-            ]
-            hosts = host_file(secret)
+            secrets = {each["metadata"]["name"]: each for each in self.of("/api/v1", "secrets")}
+            if pod["spec"]["subdomain"] not in secrets:
+                return  # a kubelet waits for the volume
+            hosts = host_file(secrets[pod["spec"]["subdomain"]])
         code, text = launched(pod["spec"], self.folder, hosts, mounts=mounts)
         stamped = (f"2026-01-01T00:00:00.000000000Z stdout F {line}\n" for line in text.splitlines())
         self.nodes.log.write_text("".join(stamped), encoding="utf-8")
@@ -149,6 +156,11 @@ def definition(kind: str) -> Json:
     }
 
 
+def answers(api: Api, path: str) -> bool:
+    """Tell whether a server has prepared the storage of a new kind."""
+    return api.request("GET", path).status == 200
+
+
 @pytest.fixture(scope="module")
 def pushed(
     control_plane: ControlPlane,
@@ -161,16 +173,13 @@ def pushed(
     fabric["rdma_fabric_macvlan_networks"] = {"rail0": rail, "rail1": {**rail, "master": "rail1"}}
     nodes = LogNodes(folder / "nodes", f"nccl-{module_namespace[-6:]}", 2, RESOURCE, f"{module_namespace}/rail0")
     inventory = folder / "hosts.json"
-    host = {"ansible_connection": "local"}
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": dict.fromkeys(nodes.names, host)}}), encoding="utf-8")
     for kind in FIELDS:
         control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(definition(kind)))
         control_plane.kubectl("wait", "--for=condition=Established", f"crd/{kind.lower()}s.kubeflow.org")
-        until(
-            lambda: (
-                control_plane.api.request("GET", f"{KUBEFLOW}/{FIELDS[kind]['version']}/{kind.lower()}s").status == 200
-            )
-        )
+        path = f"{KUBEFLOW}/{FIELDS[kind]['version']}/{kind.lower()}s"
+        until(partial(answers, control_plane.api, path))
     wire = Wire(control_plane, nodes, module_namespace, fabric, inventory, User(folder / "pusher"))
     with running(control_plane, lab_programs, nodes):
         push_fabric(control_plane, fabric)
@@ -202,7 +211,7 @@ def run(wire: Wire, *, check: bool = False, **options: Any) -> Json:
     }
     around = {"hostvars": {name: {} for name in names}, "groups": {"all": list(names)}}
     spec = run_action("fabric_input", {**given, "hosts": list(names)}, task_vars=around)["spec"]
-    usual = {"image": "registry.example.com/nccl-tests:1", "scopes": ["whole"], "gpus": 1, "launcher": "job", **SHORT}
+    usual = {"image": "registry.example.com/nccl-tests:1", "scope": "whole", "gpus": 1, "launcher": "job", **SHORT}
     place = {"run_dir": str(wire.user.here / "rdma-fabric-run"), "kubeconfig": str(wire.cluster.kubeconfig)}
     return run_action("fabric_nccl", {"spec": spec, **place, **usual, **options}, check=check, task_vars=around)
 
@@ -224,15 +233,13 @@ def launching(
     assert launch.failed is None
 
 
-@pytest.mark.parametrize(("launcher", "scopes"), [("job", ["whole", "rails"]), ("mpijob", ["rails"])])
-def test_a_good_run_is_judged_by_a_job_and_by_an_mpi_job(
-    launcher: str, scopes: list[str], wire: Wire, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("launcher", "scope"), [("job", "both"), ("mpijob", "rails")])
+def test_a_good_run_is_judged_by_a_job_and_by_an_mpi_job(launcher: str, scope: str, wire: Wire, tmp_path: Path) -> None:
     with launching(wire, tmp_path, "captured/two-hosts.txt"):
-        result = run(wire, launcher=launcher, scopes=scopes)
+        result = run(wire, launcher=launcher, scope=scope)
     assert not result.get("failed"), result
     rails = [f"{wire.namespace}/rail{number}" for number in (0, 1)]
-    assert [row["scope"] for row in result["tests"]] == [*(["all rails"] if "whole" in scopes else []), *rails]
+    assert [row["scope"] for row in result["tests"]] == [*(["all rails"] if scope == "both" else []), *rails]
     assert {row["verdict"] for row in result["tests"]} == {"reported"}, "no facts tell the rate of the rails"
     assert {row["busbw_gbytes"] for row in result["tests"]} == {1.86}
     document = json.loads(Path(result["nccl_json"]).read_text(encoding="utf-8"))
@@ -261,7 +268,7 @@ def test_a_good_run_is_judged_by_a_job_and_by_an_mpi_job(
     ],
 )
 def test_what_is_wrong_fails_by_name_and_nothing_is_left(
-    output: str, status: int, gpus: int, words: str, wire: Wire, tmp_path: Path
+    output: str, status: int, gpus: int, words: str, *, wire: Wire, tmp_path: Path
 ) -> None:
     path, before_end = OUTPUTS / output, lambda: None
     if output == "missing-rail":
@@ -281,6 +288,86 @@ def test_what_is_wrong_fails_by_name_and_nothing_is_left(
     told = [words.format(one=one, other=other) for one, other in permutations(wire.nodes.names)]
     assert any(each in result["msg"] for each in told), result["msg"]
     assert left(wire) == []
+
+
+def test_the_playbook_of_the_guide_runs_with_the_rights_of_the_guide(wire: Wire, tmp_path: Path) -> None:
+    roles = {
+        each["metadata"]["name"]: each["rules"] for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
+    }
+    kubeconfig = wire.person(*roles["rdma-fabric-proof"])
+    shell = re.findall(r"^```shell\n(.*?)^```$", guide("guide-nccl.md"), re.MULTILINE | re.DOTALL)
+    for line in shell[1].splitlines():
+        here = line.replace("--namespace=default", f"--namespace={wire.namespace}")
+        words = here.replace("--user=ci", "--group=system:authenticated")
+        wire.cluster.kubectl(*words.split()[1:])
+    (variables,) = map(yaml.safe_load, blocks_of(guide("guide-nccl.md")))
+    given = {**wire.fabric, **variables, "rdma_fabric_nccl_gpus": 1, "rdma_fabric_nccl_scope": "whole"}
+
+    def played(*arguments: str) -> Outcome:
+        inventory, cluster = wire.inventory, wire.cluster
+        return wire.user.run(
+            "nccl", *arguments, inventory=inventory, variables=given, cluster=cluster, kubeconfig=kubeconfig
+        )
+
+    assert [line.partition("#")[0].split() for line in shell[0].splitlines()] == [
+        ["ansible-playbook", "rdma.fabric.nccl", "-i", "hosts.yml", *more] for more in (["--check"], [])
+    ]
+    mark = wire.cluster.audit.mark()
+    planned = played("--check").succeeded()
+    assert "all_reduce_perf -b 8 -e 2G -f 2 -g 1 with 2 ranks on 2 nodes" in planned.output
+    assert stored_writes(wire.cluster.audit, mark) == []
+    with launching(wire, tmp_path, "captured/two-hosts.txt"):
+        outcome = played().succeeded()
+    assert "all_reduce_perf on all rails: reported, 1.86 GB/s of bus bandwidth" in outcome.output
+    files = wire.user.files()
+    for name in ("nccl.json", "nccl.xml", "nccl/0.yaml", "nccl/0.log", "nccl/pytorchjob.yaml", "report.html"):
+        assert any(str(each).endswith(f"rdma-fabric-run/{name}") for each in files), (name, files)
+
+
+def test_what_is_rendered_is_stored_by_a_strict_server(wire: Wire) -> None:
+    """The PyTorchJob to copy, and its pods, as the others' are when they run."""
+    run(wire, check=False, gpus=9)
+    path = wire.user.here / "rdma-fabric-run" / "nccl" / "pytorchjob.yaml"
+    wire.cluster.kubectl("create", "--validate=strict", "--dry-run=server", "-f", str(path))
+    body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for kind in ("Master", "Worker"):
+        template = body["spec"]["pytorchReplicaSpecs"][kind]["template"]
+        pod = {"apiVersion": "v1", "kind": "Pod", **template}
+        pod["metadata"] = {**template["metadata"], "name": kind.lower(), "namespace": wire.namespace}
+        text = json.dumps(pod)
+        wire.cluster.kubectl("create", "--validate=strict", "--dry-run=server", "-f", "-", stdin=text)
+
+
+def test_nodes_in_use_take_no_part_and_are_named(wire: Wire) -> None:
+    limits = {"limits": {GPU: "1"}}
+    container = {"name": "c", "image": "x", "resources": limits}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "namespace": wire.namespace}}
+    pod["spec"] = {"nodeName": wire.nodes.names[0], "containers": [container]}
+    wire.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    try:
+        mark = wire.cluster.audit.mark()
+        result = run(wire)
+        assert f"in use by {wire.namespace}/train (rdma_fabric_nccl_busy)" in result["msg"]
+        assert stored_writes(wire.cluster.audit, mark) == []
+        assert not run(wire, check=True, busy=True).get("failed")
+    finally:
+        wire.cluster.kubectl("delete", "pod", "train", "-n", wire.namespace, "--now")
+
+
+def test_what_a_killed_run_left_is_removed_past_its_deadline(wire: Wire, tmp_path: Path) -> None:
+    labels = {"app.kubernetes.io/component": "nccl", "app.kubernetes.io/managed-by": "rdma-fabric"}
+    template = {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}], "nodeSelector": {"no": "no"}}
+    }
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "rdma-nccl-old", "labels": labels}}
+    job["spec"] = {"template": template, "activeDeadlineSeconds": 1}
+    wire.cluster.kubectl(
+        "apply", "--server-side", "--field-manager=rdma-fabric", "-n", wire.namespace, "-f", "-", stdin=json.dumps(job)
+    )
+    later = datetime.now(timezone.utc) + timedelta(minutes=5)
+    with launching(wire, tmp_path, "captured/two-hosts.txt"), mock.patch.object(nccl_jobs, "now", lambda: later):
+        result = run(wire)
+    assert f"removed jobs that an earlier run left in {wire.namespace}: rdma-nccl-old" in result["notices"]
 
 
 def test_a_run_that_is_ended_in_the_middle_leaves_nothing(wire: Wire, tmp_path: Path) -> None:

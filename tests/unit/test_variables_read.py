@@ -49,7 +49,7 @@ THROUGH_EVERY_ACTION = {SHOW_SECRETS}
 THROUGH_OTHER_HOSTS = {row.name for row in HOOKS} | {"rdma_fabric_allow_controller_node"}
 # Parts of playbooks with the playbooks that import them.
 IMPORTED = {
-    "hosts": ("join", "preview", "rollback", "site", "teardown", "upgrade", "verify"),
+    "hosts": ("join", "nccl", "preview", "rollback", "site", "teardown", "upgrade", "verify"),
     "push": ("site", "upgrade"),
     "read": ("drift", "status"),
     "ready": ("join", "rollback", "site", "upgrade"),

@@ -19,7 +19,6 @@ from .wire.endpoint import Choice
 from .wire.outputs import carried_by
 from .wire.plan import device_limits
 
-WHOLE, RAILS = "whole", "rails"
 _MOST_NAMED = 5
 _USUAL = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "NCCL_SOCKET_IFNAME": "eth0"}
 
@@ -38,11 +37,13 @@ class Scope(NamedTuple):
         return [str(each["network"]) for each in self.networks]
 
 
-def scopes_of(networks: Sequence[Json], wanted: Sequence[str]) -> list[Scope]:
+def scopes_of(networks: Sequence[Json], wanted: str) -> list[Scope]:
     """Return what is tested: all networks at once, and each alone where there are several."""
-    whole = [Scope("all rails", networks)] if WHOLE in wanted or len(networks) == 1 else []
+    whole = Scope("all rails", networks)
+    if len(networks) == 1 or wanted == "whole":
+        return [whole]
     alone = [Scope(network_label(each), [each]) for each in networks]
-    return [*whole, *(alone if RAILS in wanted and len(networks) > 1 else [])]
+    return alone if wanted == "rails" else [whole, *alone]
 
 
 def devices_of(facts: Json, networks: Sequence[Json]) -> dict[str, str] | None:

@@ -16,7 +16,7 @@ from .nccl_environment import nccl_environment
 from .problem import Problem
 
 _MOST_NAMED = 5
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108  a mount of pods, which no program here writes to
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  a mount of pods, which no program here writes to
 
 
 class Template(NamedTuple):
@@ -53,9 +53,9 @@ def job_notices(
         for container in containers:
             place = f"{template.place}, container {container.get('name')}"
             mounts = [mount.get("mountPath") for mount in container.get("volumeMounts") or []]
-            if _SHARED_MEMORY not in mounts:
+            if SHARED_MEMORY not in mounts:
                 found.append(
-                    f"{place}: {_SHARED_MEMORY} has the 64 MiB of the container runtime, which NCCL and data "
+                    f"{place}: {SHARED_MEMORY} has the 64 MiB of the container runtime, which NCCL and data "
                     f"loaders exceed; mount an emptyDir of medium Memory there"
                 )
             found += [f"{place}: {each}" for each in _environment_notices(container, hosts)]

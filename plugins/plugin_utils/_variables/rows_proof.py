@@ -158,8 +158,8 @@ ROWS = (
         "nccl_launcher",
         "str",
         (
-            "V(mpijob) takes mpi-operator of Kubeflow, V(job) an indexed Job with a host file of its own. V(auto) takes "
-            "the first where the cluster knows MPIJobs.",
+            "V(mpijob) takes mpi-operator of Kubeflow, V(job) an indexed Job with a host file of its own.",
+            "V(auto) takes the first where the cluster knows MPIJobs.",
         ),
         _NCCL,
         default="auto",
@@ -181,13 +181,12 @@ ROWS = (
         default="-b 8 -e 2G -f 2 -g 1",
     ),
     Variable(
-        "nccl_scopes",
-        "list",
-        ("V(whole) tests all networks at once, V(rails) each alone.",),
+        "nccl_scope",
+        "str",
+        ("V(whole) tests all networks at once, V(rails) each alone, V(both) one after the other.",),
         _NCCL,
-        default=["whole", "rails"],
-        elements="str",
-        choices=("whole", "rails"),
+        default="both",
+        choices=("both", "whole", "rails"),
         asked=True,
     ),
     Variable(

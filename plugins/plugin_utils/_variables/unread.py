@@ -48,6 +48,7 @@ REGISTERED = frozenset(
         "host_join",
         "host_result",
         "hosts_result",
+        "nccl_result",
         "preflight_result",
         "record_result",
         "render_result",

@@ -97,7 +97,7 @@ class NcclJobs:
             resource = self._kinds.find(scope)
             there += list_objects(self._connection, scope, resource, labels) if resource else []
         ages = [{**each, "spec": each["spec"].get("runPolicy") or each["spec"], "status": {}} for each in there]
-        left = leftovers(ages, datetime.now(timezone.utc))
+        left = leftovers(ages, now())
         if left:
             names = named(sorted(each["metadata"]["name"] for each in left), _MOST_NAMED)
             self.notices.append(f"removed jobs that an earlier run left in {namespace}: {names}")
@@ -233,6 +233,11 @@ class NcclJobs:
         except ApiFault as fault:
             return f"{SAYS} {' '.join(str(fault).split())}"
         return data.decode("utf-8", "replace")
+
+
+def now() -> datetime:
+    """Return the time, by which jobs of earlier runs are past their deadline."""
+    return datetime.now(timezone.utc)
 
 
 def _launches(pod: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl_job import (
+    SHARED_MEMORY,
     beside_indexed_job,
     indexed_job,
     mpi_job,
@@ -47,7 +48,7 @@ def test_a_pod_goes_to_each_node_with_the_devices_of_its_rails() -> None:
         container = pod["containers"][0]
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1", "rdma/rdma_shared_device_a": "2"}
         assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
-        assert {"name": "shm", "mountPath": "/dev/shm"} in container["volumeMounts"]
+        assert container["volumeMounts"][0] == {"name": "shm", "mountPath": SHARED_MEMORY}
         terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         assert [term["matchFields"][0]["values"] for term in terms] == [["gpu-01"], ["gpu-02"]]
     launcher = mpi_job(a_test())["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
@@ -88,7 +89,7 @@ def test_a_host_that_does_not_answer_is_named(tmp_path: Path) -> None:
     (place / "ssh").write_text('#!/bin/sh\ncase "$*" in *-0-1.*) echo "Connection refused"; exit 255;; esac\n')
     test = a_test(ready_timeout=0)
     status, text = launched(indexed_job(test)["spec"]["template"]["spec"], tmp_path, HOSTS)
-    host = HOSTS.split("\n")[1].split()[0]
+    host = HOSTS.split("\n")[1].split(maxsplit=1)[0]
     assert (status, text) == (1, f"rdma.fabric: no answer of {host} by ssh: Connection refused\n")
 
 

@@ -18,7 +18,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_plan impor
     rates_of,
     scopes_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_workload import Host, Template, job_notices
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_workload import (
+    SHARED_MEMORY,
+    Host,
+    Template,
+    job_notices,
+)
 from ansible_collections.rdma.fabric.tests.unit._proof.test_nccl_environment import DGX_HCAS, facts_of
 
 FACTS = facts_of("dgx-h100-01")
@@ -41,12 +46,12 @@ def renamed(old: str, new: str) -> Any:
 
 
 def test_all_rails_and_each_alone() -> None:
-    assert [scope.name for scope in scopes_of(NETWORKS[:2], ["whole", "rails"])] == [
+    assert [scope.name for scope in scopes_of(NETWORKS[:2], "both")] == [
         "all rails",
         "rail 0 (default/rail0)",
         "rail 1 (default/rail1)",
     ]
-    assert [scope.names for scope in scopes_of(NETWORKS[:1], ["rails"])] == [["default/rail0"]]
+    assert [scope.names for scope in scopes_of(NETWORKS[:1], "rails")] == [["default/rail0"]]
 
 
 def test_the_environment_names_the_rails_and_a_rail_alone() -> None:
@@ -98,7 +103,7 @@ def test_what_holds_hosts_back_is_told_once_for_all() -> None:
 
 
 def job(**container: Any) -> Template:
-    usual = {"name": "pytorch", "resources": {"limits": {GPU: 8}}, "volumeMounts": [{"mountPath": "/dev/shm"}]}
+    usual = {"name": "pytorch", "resources": {"limits": {GPU: 8}}, "volumeMounts": [{"mountPath": SHARED_MEMORY}]}
     return Template("PyTorchJob train", {"containers": [{**usual, **container}]}, ["default/rail0", "default/rail1"])
 
 
@@ -113,7 +118,7 @@ def test_a_job_that_fits_is_not_remarked() -> None:
 
 
 def test_a_job_is_held_to_shared_memory_rails_and_environment() -> None:
-    assert "/dev/shm has the 64 MiB" in notices(job(volumeMounts=[]))[0]
+    assert f"{SHARED_MEMORY} has the 64 MiB" in notices(job(volumeMounts=[]))[0]
     (line,) = notices(job()._replace(networks=["default/rail1"]))
     assert line == "PyTorchJob train is on 1 of 2 networks, not on default/rail0: its GPUs share the other rails"
     found = notices(job(env=[{"name": "NCCL_IB_HCA", "value": "mlx5"}, {"name": "NCCL_IB_DISABLE", "value": "1"}]))

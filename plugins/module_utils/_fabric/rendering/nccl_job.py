@@ -18,7 +18,7 @@ from ..common.pods import NETWORKS
 from .proof_pods import CONTAINER, GPU_TAINT, RUN_LABEL
 
 COMPONENT = "nccl"
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108  a mount of pods, which no program here writes to
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  a mount of pods, which no program here writes to
 MPI_JOB = ("kubeflow.org/v2beta1", "MPIJob")
 JOB = ("batch/v1", "Job")
 LAUNCHER_LABEL = "rdma.fabric/launcher"
@@ -278,7 +278,7 @@ def _pod(test: Test, command: Sequence[str], environment: Mapping[str, str], *, 
         annotations[NETWORKS] = ", ".join(test.networks)
         container["resources"] = {"limits": amounts, "requests": {"cpu": "1", "memory": "4Gi", **amounts}}
         container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
-        container["volumeMounts"].append({"name": "shm", "mountPath": _SHARED_MEMORY})
+        container["volumeMounts"].append({"name": "shm", "mountPath": SHARED_MEMORY})
         spec["volumes"].append({"name": "shm", "emptyDir": {"medium": "Memory"}})
         spec["affinity"] = _apart(test)
     return {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
