@@ -220,13 +220,13 @@ def create(cluster: ControlPlane, body: Json) -> bool:
 
 
 def as_it_was(cluster: ControlPlane) -> dict[str, Json]:
-    """Return every object, without what the server counts and what nodes and DaemonSets report."""
+    """Return every object, without what the server counts, what nodes and DaemonSets report, and who reports it."""
     found = copy.deepcopy(everything(cluster.api))
     for name, body in found.items():
         for key in ("resourceVersion", "generation"):
             body["metadata"].pop(key, None)
-        for entry in body["metadata"].get("managedFields") or []:
-            entry.pop("time", None)
+        recorded = [entry for entry in body["metadata"].get("managedFields") or [] if not entry.get("subresource")]
+        body["metadata"]["managedFields"] = [{**entry, "time": ""} for entry in recorded]
         if name.startswith(("Node ", "DaemonSet ")):
             body["status"] = None
     return found
@@ -237,6 +237,15 @@ def added(after: dict[str, Json], before: dict[str, Json]) -> set[str]:
     new = set(after) - set(before)
     own = f"Namespace /{NAMESPACE}", f"ServiceAccount {NAMESPACE}/default", f"ConfigMap {NAMESPACE}/kube-root-ca.crt"
     return new - kept_kinds(new) - set(own)
+
+
+def differences(before: Any, after: Any, path: str) -> Iterator[str]:
+    """Yield where an object is not as it was."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted({*before, *after}):
+            yield from differences(before.get(key), after.get(key), f"{path}.{key}")
+    elif before != after:
+        yield f"{path}: {before}, now {after}"
 
 
 @pytest.fixture
@@ -293,4 +302,4 @@ def test_what_was_there_before_is_there_after(cluster: ControlPlane, inventory: 
     while (new := added(after := as_it_was(cluster), before)) and budget.left() > 0:
         time.sleep(0.2)
     assert new == set()
-    assert {name: body for name, body in after.items() if name in before} == before
+    assert [line for name, body in before.items() for line in differences(body, after.get(name), name)] == []
