@@ -191,7 +191,7 @@ def up(options: Options, environ: Mapping[str, str], report: Report) -> None:
         return
     # A lab whose starter was killed is still ending: this one waits for it.
     with held(directory, STOP_SECONDS) as lock:
-        write_json(directory / STATE, {**identity_of(os.getpid()), "phase": "preparing", "guests": []})
+        _tell_preparing(directory)
         image = gather_image(environ, report)
         parts = _gather_parts(image, environ, report) if options.cluster else None
         require_space(directory, options.guests * BYTES_PER_GUEST, "the lab", "Free some, or choose another --dir.")
@@ -231,8 +231,13 @@ def _restore(options: Options, making: Making, lock: int, watch: Watch, place: P
     except (LabFailed, OSError, subprocess.CalledProcessError) as reason:
         watch.report(f"the guests cannot be restored, so they are booted: {reason}")
         shutil.rmtree(place, ignore_errors=True)
+        _tell_preparing(options.directory)  # what has ended is not what will be waited for
         return False
     return True
+
+
+def _tell_preparing(directory: Path) -> None:
+    write_json(directory / STATE, {**identity_of(os.getpid()), "phase": "preparing", "guests": []})
 
 
 def _start(options: Options, making: Making, lock: int, watch: Watch, place: Path | None) -> None:

@@ -14,10 +14,12 @@ import pytest
 
 from ansible_collections.rdma.fabric.tests.lab.guests import lab, saved, waiting
 from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
+from ansible_collections.rdma.fabric.tests.lab.guests.keeper import write_json
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests
 from ansible_collections.rdma.fabric.tests.lab.guests.monitor import MonitorRefused
 from ansible_collections.rdma.fabric.tests.lab.guests.overlay import CLUSTER, empty_overlay
 from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image, Machine, overlay_file
+from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
 from ansible_collections.rdma.fabric.tests.lab.guests.saved import Made
 from ansible_collections.rdma.fabric.tests.lab.guests.waiting import LabFailed, Watch
 
@@ -149,12 +151,15 @@ def test_guests_that_cannot_be_restored_are_booted_and_what_was_kept_goes(
     making = lab.Making(GUESTS, Image(Path("/image"), Path("/qemu")), Machine("tcg"), None)
 
     def start(*_arguments: object) -> None:
+        write_json(directory / "state.json", {"guests": [], "ended": {"rdma-1": 1}})
         raise LabFailed("QEMU ended with status 1")
 
     monkeypatch.setattr(lab, "_start", start)
     assert not lab._restore(lab.Options(directory, cluster=False), making, 0, watch, place)
     assert said[-1] == "the guests cannot be restored, so they are booted: QEMU ended with status 1"
     assert not place.exists()
+    # Or the guests that boot would be taken for ended.
+    assert read_state(directory)["phase"] == "preparing" and "ended" not in read_state(directory)
 
 
 def test_a_restored_guest_is_told_to_go_on_once_it_is_loaded(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
