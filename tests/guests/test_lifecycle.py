@@ -18,11 +18,13 @@ import pytest
 
 from ansible_collections.rdma.fabric.tests.lab.guests.lab import CHECKOUT, down, is_held
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import LabNotUp, read_state
+from ansible_collections.rdma.fabric.tests.lab.guests.saved import SWITCH
 from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
 
 START_SECONDS = 900.0  # the image may have to be built first
 END_SECONDS = 30.0
 HOSTS = ("--guests", "1", "--no-cluster")
+BOOTING = {**os.environ, SWITCH: "no"}  # a restored guest would be up before anything can happen to its start
 
 
 def until(condition: Callable[[], bool], seconds: float) -> None:
@@ -60,7 +62,7 @@ def started(capable: None, tmp_path: Path) -> Iterator[Callable[..., subprocess.
 
     def start(*arguments: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", "tests.lab.guests", "up", "--dir", str(tmp_path), *HOSTS, *arguments]
-        commands.append(subprocess.Popen(argv, cwd=CHECKOUT, stderr=(tmp_path / "err").open("wb")))
+        commands.append(subprocess.Popen(argv, cwd=CHECKOUT, env=BOOTING, stderr=(tmp_path / "err").open("wb")))
         return commands[-1]
 
     yield start
@@ -127,7 +129,7 @@ def test_two_labs_run_side_by_side(
     other = tmp_path_factory.mktemp("other")
     started()
     argv = [sys.executable, "-m", "tests.lab.guests", "up", "--dir", str(other), *HOSTS]
-    with subprocess.Popen(argv, cwd=CHECKOUT) as second:
+    with subprocess.Popen(argv, cwd=CHECKOUT, env=BOOTING) as second:
         try:
             until(lambda: phase(tmp_path) == phase(other) == "booting", START_SECONDS)
             down(other, to_standard_error)

@@ -54,7 +54,16 @@ from .saved import SWITCH, Made, copy, memory_file, own_files, place_of, save, u
 from .speed import measure_slowness
 from .standins import standin_lines
 from .topology import FLAT
-from .waiting import SET_CLOCK, LabFailed, Watch, ended_programs, on_guests, wait_for_guests, wait_for_nodes
+from .waiting import (
+    SET_CLOCK,
+    KeeperEnded,
+    LabFailed,
+    Watch,
+    ended_programs,
+    on_guests,
+    wait_for_guests,
+    wait_for_nodes,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 LABS = CHECKOUT / "build" / "lab"
@@ -228,6 +237,8 @@ def _restore(options: Options, making: Making, lock: int, watch: Watch, place: P
     watch.report(f"restoring {options.guests} guests in {options.directory} ({SWITCH}=no boots them)")
     try:
         _start(options, making, lock, watch, place)
+    except KeeperEnded:
+        raise
     except (LabFailed, OSError, subprocess.CalledProcessError) as reason:
         watch.report(f"the guests cannot be restored, so they are booted: {reason}")
         shutil.rmtree(place, ignore_errors=True)
@@ -410,7 +421,7 @@ def _boot(making: Making, lock: int, cluster: Cluster | None, watch: Watch, plac
     deadline = time.monotonic() + STOP_SECONDS
     while not _usable(directory):
         if keeper.poll() is not None or time.monotonic() >= deadline:
-            raise LabFailed(f"the lab ended as it became ready:\n{tail(directory / 'log' / 'keeper.log')}")
+            raise KeeperEnded(f"the lab ended as it became ready:\n{tail(directory / 'log' / 'keeper.log')}")
         time.sleep(POLL_SECONDS / 10)
 
 

@@ -42,6 +42,10 @@ class LabFailed(Exception):
     """The lab cannot be started or stopped; the text says why and what to do."""
 
 
+class KeeperEnded(LabFailed):
+    """The lab's keeper ended before all was ready: it was stopped, or outlived whom or the time that it was for."""
+
+
 class Watch(NamedTuple):
     """A lab that is being started: its directory, whom progress is told to, and the time that it has.
 
@@ -136,7 +140,7 @@ def _ensure_running(directory: Path, keeper: Keeper) -> None:
     """Raise ``LabFailed`` when the keeper or a program beside the guests has ended."""
     logs = directory / "log"
     if keeper.poll() is not None:
-        raise LabFailed(f"the lab's keeper ended:\n{tail(logs / 'keeper.log')}")
+        raise KeeperEnded(f"the lab's keeper ended:\n{tail(logs / 'keeper.log')}")
     with contextlib.suppress(LabNotUp):
         state = read_state(directory)
         guests = {guest["name"] for guest in state["guests"]}

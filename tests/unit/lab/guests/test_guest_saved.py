@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.overlay import CLUSTER, em
 from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image, Machine, overlay_file
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
 from ansible_collections.rdma.fabric.tests.lab.guests.saved import Made
-from ansible_collections.rdma.fabric.tests.lab.guests.waiting import LabFailed, Watch
+from ansible_collections.rdma.fabric.tests.lab.guests.waiting import KeeperEnded, LabFailed, Watch
 
 GUESTS = plan_guests(2, 1)
 MADE = Made(["qemu", "-m", "2048"], {"guest.sh": "say ready", "etc/kubernetes/kubeconfig": "{}"})
@@ -149,6 +149,14 @@ def test_guests_that_cannot_be_restored_are_booted_and_what_was_kept_goes(
     said: list[str] = []
     watch = Watch(directory, said.append, Budget(1), restored=True)
     making = lab.Making(GUESTS, Image(Path("/image"), Path("/qemu")), Machine("tcg"), None)
+
+    def stopped(*_arguments: object) -> None:
+        raise KeeperEnded("the lab's keeper ended")
+
+    monkeypatch.setattr(lab, "_start", stopped)
+    with pytest.raises(KeeperEnded):
+        lab._restore(lab.Options(directory, cluster=False), making, 0, watch, place)
+    assert place.exists()
 
     def start(*_arguments: object) -> None:
         write_json(directory / "state.json", {"guests": [], "ended": {"rdma-1": 1}})
