@@ -66,9 +66,9 @@ SPECS: dict[str, Json] = {
 
 
 def commands(heading: str) -> list[str]:
-    """Return the commands of a section of the guide, in its order."""
-    section = guide("guide-adopt.md").partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
-    return [line for line in section.splitlines() if line.startswith("kubectl ")]
+    """Return the commands of a section of the guide, in its order, but for playbooks."""
+    section = guide("guide-adopt.md").partition(f"\n### {heading}\n")[2].partition("\n### ")[0].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith(("kubectl ", "sed "))]
 
 
 class Way:
@@ -233,3 +233,21 @@ def test_networks_change_hands_and_outlive_the_operator(way: Way) -> None:
     daemons = collection_path("apps/v1", "daemonsets", NAMESPACE)
     until(lambda: way.api.request("GET", f"{daemons}/network-resources-injector").status == 404)
     assert sorted(way.attachments()) == sorted(NETWORKS.values())
+
+
+def test_the_way_back_gives_the_operator_its_resources_and_networks_without_an_owner(way: Way) -> None:
+    before = way.attachments()
+    daemons = collection_path("apps/v1", "daemonsets", NAMESPACE)
+    plugins = {"labelSelector": "app.kubernetes.io/component=sriov-device-plugin"}
+    assert way.api.call("GET", daemons, query=plugins)["items"]
+    way.play("release").succeeded()
+    for line in commands("To the SR-IOV Network Operator"):
+        done = way.shell(line)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert way.api.call("GET", daemons, query=plugins)["items"] == []
+    assert sorted(way.left()) == sorted([*NETWORKS.values(), "rails", "default"])
+    for name, body in way.attachments().items():
+        assert body["spec"] == before[name]["spec"]
+        assert "ownerReferences" not in body["metadata"] and NETWORK not in body["metadata"].get("annotations", {})
+    scaled = way.api.call("GET", f"{collection_path('apps/v1', 'deployments', NAMESPACE)}/{OPERATOR}")
+    assert scaled["spec"]["replicas"] == 1
