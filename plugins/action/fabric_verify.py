@@ -97,13 +97,14 @@ class ActionModule(ClusterAction):
         "timeout": "rdma_fabric_verify_timeout",
         "test_timeout": "rdma_fabric_verify_test_timeout",
         "parallel": "rdma_fabric_verify_parallel",
+        "busy_nodes": "rdma_fabric_verify_busy_nodes",
         "minimum": "rdma_fabric_verify_min_rate_ratio",
     }
     validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
 
     def variables_read(self) -> Mapping[str, str]:
         """Return what says how networks are tested; one node has its pairs one after the other."""
-        left = ("pairs", "parallel") if self._task.args.get("node") else ()
+        left = ("pairs", "parallel", "busy_nodes") if self._task.args.get("node") else ()
         return {option: name for option, name in self.variables.items() if option not in left}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -152,6 +153,7 @@ class ActionModule(ClusterAction):
             namespaces=namespaces,
             hosts={host: facts.get(host) for host in hosts},
             addresses={} if arguments["node"] else addresses_of(hosts, variables),
+            users={} if arguments["node"] or arguments["busy_nodes"] else pods.users(),
             # A host without a name of its own may be found by another one, where all nodes are read.
             names={host: name for host, name in names.items() if arguments["node"] or name != host},
         )

@@ -21,7 +21,7 @@ description:
   - Everything that prevents the proof is reported at once, before any pod is created.
 notes:
   - Networks are tested one after another, the pairs of a round at the same time.
-  - With O(node) the user also needs C(get) on nodes, C(list) on pods of all namespaces, and C(list) on Leases in the
+  - The user needs C(list) on pods of all namespaces. With O(node) also C(get) on nodes, and C(list) on Leases in the
     namespace of the slots.
   - Pods end by themselves if the controller is killed. The next run removes pods left by an earlier one.
 author:
@@ -147,6 +147,12 @@ options:
       - With O(node) there is one pair at a time.
     type: int
     default: 16
+  busy_nodes:
+    description:
+      - Test nodes where pods use the device of the network as well, which takes bandwidth from them.
+      - By default these nodes are left out, and RV(notices) names them with the pods. O(node) is tested in any case.
+    type: bool
+    default: false
   minimum:
     description:
       - Share of the expected rate below which a test fails, by default V(0.9).

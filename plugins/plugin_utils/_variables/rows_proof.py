@@ -135,6 +135,17 @@ ROWS = (
         most=256,
     ),
     Variable(
+        "verify_busy_nodes",
+        "bool",
+        (
+            "Test nodes where pods use the device of the network, too. By default they are left out and named: a test "
+            "takes bandwidth from such pods, and they from the test.",
+        ),
+        ("verify",),
+        default=False,
+        asked=True,
+    ),
+    Variable(
         "verify_min_rate_ratio",
         "float",
         (

@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot impo
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import all_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import all_nodes, all_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import (
     PodView,
     leftovers,
@@ -33,11 +33,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods impo
     wait_for_pods,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import users_of_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD, is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import Interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
@@ -72,6 +73,10 @@ class ClusterPods:
         """Return the cluster's nodes as the plan reads them. Raises ApiFault."""
         bodies = all_nodes(self.connection)
         return [node_row(body) for body in bodies]
+
+    def users(self) -> dict[str, dict[str, list[str]]]:
+        """Return the pods that have each resource, by node, but for test pods. Raises ApiFault."""
+        return users_of_devices(pod for pod in all_pods(self.connection) if not is_test_pod(pod))
 
     def present(self, api_version: str, kind: str, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return which of these objects (namespace, name) are there. Raises ApiFault."""

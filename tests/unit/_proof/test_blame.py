@@ -112,6 +112,12 @@ def test_a_leaf_its_uplinks_and_a_path_are_told_apart_where_pairs_can() -> None:
     assert [each.causes for each in sure(outcomes, places)] == [(("leaf", "leaf0"), ("uplinks", "leaf0"))]
 
 
+def test_who_met_only_ends_that_pass_with_nobody_is_open() -> None:
+    outcomes = [Outcome(RAIL, 0, other, False, round=other) for other in (1, 2, 3)] + [Outcome(RAIL, 4, 5, True)]
+    (found,) = blame(outcomes, places={})
+    assert (found.causes, found.good, found.sure) == ((("end", RAIL, 0),), 0, False)
+
+
 def test_ends_that_share_a_cable_have_a_bad_cable_and_one_of_them_has_not() -> None:
     places = {(RAIL, end): Place(f"host{end}", cable=f"cable{end // 2}") for end in range(8)}
     assert [each.causes for each in sure(all_pairs(8, {4, 5}), places)] == [(("cable", "cable2"),)]

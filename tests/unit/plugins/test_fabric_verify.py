@@ -87,7 +87,7 @@ def test_variables_of_each_host_are_merged_once(node: str | None) -> None:
     """A test of one node, which each turn of a rollout has, looks at all hosts for their nodes."""
     hosts = {f"h{number}": {"ansible_host": f"10.0.0.{number}"} for number in range(5)}
     variables = Asked(hosts)
-    pods = SimpleNamespace(networks=lambda *_given: ([], [], []), nodes=list)
+    pods = SimpleNamespace(networks=lambda *_given: ([], [], []), nodes=list, users=dict)
     action: Any = fabric_verify_action.ActionModule
     given = arguments(node=node, spec={"hosts": hosts})
     around = action._around(None, given, {}, pods, {"hostvars": variables})

@@ -154,7 +154,7 @@ def address_needs() -> Needs:
 
 def proof_needs(namespaces: Iterable[str]) -> Needs:
     """Return what the proof on the wire needs, with test pods in the given namespaces."""
-    found = [Need("", "nodes", "", "list"), Need("", "namespaces", "", "get")]
+    found = [Need("", "nodes", "", "list"), Need("", "namespaces", "", "get"), Need("", "pods", "", "list")]
     found.append(Need("k8s.cni.cncf.io", "network-attachment-definitions", "", "get"))
     for place in sorted(set(namespaces)):
         found += [Need("", "pods", place, verb) for verb in ("create", "delete", "get", "list", "patch")]

@@ -64,6 +64,17 @@ def devices_in_use(pods: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return dict(used)
 
 
+def users_of_devices(pods: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """Return the pods (``namespace/name``) that have each resource, by node."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for pod in pods:
+        node = (pod.get("spec") or {}).get("nodeName")
+        for resource in devices_in_use([pod]) if node else ():
+            name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            found.setdefault(str(node), {}).setdefault(resource, []).append(name)
+    return found
+
+
 def lacks_device(row: Row, resources: Sequence[str], used: Mapping[str, int]) -> str:
     """Return why a node has no device for a test pod, as the end of a sentence about it; empty where it has."""
     missing = [name for name in resources if row["allocatable"].get(name, 0) < 1]

@@ -38,6 +38,7 @@ _GPU_PROGRAMS = 4
 _REACH = 60
 _MARGIN = 300
 _MOST_NAMED = 8
+_MOST_USERS = 3
 
 
 class ProofOptions(NamedTuple):
@@ -68,7 +69,8 @@ class Surroundings(NamedTuple):
 
     ``networks`` are those of the fabric as ``_fabric`` gives them, ``nodes`` the cluster's (:func:`node_row`),
     ``attachments`` and ``namespaces`` the names of live ones, ``hosts`` the facts by inventory host (None: not read),
-    ``names`` the node of a host where that is given.
+    ``names`` the node of a host where that is given, ``users`` the pods with a resource by node: a node with those of a
+    network is not tested on it.
     """
 
     networks: Sequence[dict[str, Any]]
@@ -78,6 +80,7 @@ class Surroundings(NamedTuple):
     hosts: Mapping[str, dict[str, Any] | None]
     addresses: Mapping[str, str]
     names: Mapping[str, str] = MappingProxyType({})
+    users: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType({})
 
 
 def make_plan(options: ProofOptions, around: Surroundings) -> Plan:
@@ -238,15 +241,16 @@ def _planned(
     resources = _resources(options, network)
     resource = " and ".join(resources)
     leaf_of = _with_resources(around, resources, node_of) if resources else {}
-    nodes = sorted(leaf_of)
-    problem = _resource_problem(name, network, resource, nodes, node_of)
+    busy = {node: _users(around, node, [each for each in resources if each != options.gpu]) for node in leaf_of}
+    nodes = sorted(node for node in leaf_of if not busy[node])
+    problem = _all_busy(name, resource, nodes, busy) or _resource_problem(name, network, resource, nodes, node_of)
     if problem:
         flaws.append(problem)
     without = sorted(set(node_of).difference(nodes)) if resources else []
-    why = f"the kubelet offers no {resource}"
-    left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
+    lacks = f"the kubelet offers no {resource}"
+    left_out = [{"host": node_of[node], "network": name, "why": busy.get(node) or lacks} for node in without]
     # More pairs than a run may have are refused by their number: made, they would take gigabytes.
-    leaves = {node: leaf for node, leaf in leaf_of.items() if leaf}
+    leaves = {node: leaf_of[node] for node in nodes if leaf_of[node]}
     turns = _named_rounds(options, nodes, leaves) if 0 < _pairs(options, nodes, leaves) <= MOST_PAIRS else []
     more = most_rounds("hunt", len(nodes)) - 1 if options.schedule == "hunt" else 0
     planned = {
@@ -309,6 +313,21 @@ def _with_resources(around: Surroundings, resources: Sequence[str], node_of: Map
     """Return the leaf of each node that can take a pod, empty where it is not known."""
     able = [node for node in around.nodes if all(node["allocatable"].get(each, 0) > 0 for each in resources)]
     return {node["name"]: node["leaf"] for node in able if node["name"] in node_of}
+
+
+def _users(around: Surroundings, node: str, resources: Sequence[str]) -> str:
+    """Return which pods on a node use what is tested, as the reason why the node is not."""
+    users = around.users.get(node) or {}
+    pods = list(dict.fromkeys(pod for resource in resources for pod in users.get(resource, ())))
+    return f"pods there use {' and '.join(resources)}: {named(pods, _MOST_USERS)}" if pods else ""
+
+
+def _all_busy(name: str, resource: str, nodes: Sequence[str], busy: Mapping[str, str]) -> Violation | None:
+    if len(nodes) > 1 or not any(busy.values()):
+        return None
+    problem = f"pods use {resource} on all but {len(nodes)} of the {len(busy)} nodes that offer it"
+    hint = "wait for them, or test such nodes as well (rdma_fabric_verify_busy_nodes), which slows their pods"
+    return Violation(_SOURCE, name, problem, hint)
 
 
 def _resource_problem(

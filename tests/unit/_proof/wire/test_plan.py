@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import plan as plan_module
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import users_of_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     ProofOptions,
     Surroundings,
@@ -363,6 +364,25 @@ def test_a_round_of_the_printed_plan_names_its_first_pairs() -> None:
     assert lines[2].endswith("; 200 pairs in 1 rounds, and at most 11 more, of those not decided on by then")
     assert all(line.endswith(" and 192 more") for line in lines[3:])
     assert len("".join(lines)) < 2500
+
+
+def test_nodes_whose_devices_pods_use_are_left_out_and_named() -> None:
+    def pod(name: str, number: int, resource: str) -> Json:
+        container = {"resources": {"limits": {resource: "1"}}}
+        return {
+            "metadata": {"namespace": "jobs", "name": name},
+            "spec": {"nodeName": f"n{number}", "containers": [container]},
+        }
+
+    nodes = [node(f"n{number}") for number in range(4)]
+    pods = [pod("train", 1, RESOURCE), pod("web", 2, "rdma/other"), {"metadata": {}, "spec": {}}]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes}, users=users_of_devices(pods))
+    plan = make_plan(options(), there)
+    assert set(plan["networks"][0]["nodes"]) == {"n0", "n2", "n3"}
+    why = f"pods there use {RESOURCE}: jobs/train"
+    assert plan["left_out"] == [{"host": "n1", "network": "default/rail0", "why": why}]
+    all_busy = there._replace(users={each["name"]: {RESOURCE: ["jobs/train"]} for each in nodes[1:]})
+    assert problems(options(), all_busy) == {f"pods use {RESOURCE} on all but 1 of the 4 nodes that offer it"}
 
 
 def test_leaves_come_from_the_labels_of_nodes_and_another_seed_tests_other_pairs() -> None:
