@@ -32,9 +32,24 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
-# What a TypedDict has is for type checkers alone, but for one with total=True; its docstring keeps it a class.
-_TYPED = re.compile(r"^class \w+\(TypedDict(?:, total=False)?\):\n \"\"\n(?:(?: .*)?\n)+", re.MULTILINE)
-_FIELD = re.compile(r"^ \w+: .+", re.MULTILINE)
+
+
+def _nested(depth: int) -> str:
+    """Return the pattern of a bracket with up to ``depth`` brackets within brackets."""
+    inner = rf"(?:{_nested(depth - 1)}[^\[\]]*)*" if depth else ""
+    return rf"\[[^\[\]]*{inner}\]"
+
+
+# What only type checkers read of a bare source: in these places all that is found by the second pattern.
+_FOR_CHECKERS = (
+    # The fields of a TypedDict, but for one with total=True; its docstring keeps it a class.
+    (r"^class \w+\(TypedDict(?:, total=False)?\):\n \"\"\n(?:(?: .*)?\n)+", r"^ \w+: .+"),
+    # The types of parameters; _without_types leaves functions with a lambda, which has colons, too.
+    (
+        r"^ *def \w+\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)",
+        rf"(?<=\w): [^,=()\[\]]*(?:{_nested(3)}[^,=()\[\]]*)*",
+    ),
+)
 PREFIX = "host-"
 SUFFIX = ".pyz"
 _COLLECTION = "ansible_collections.rdma.fabric."
@@ -64,7 +79,17 @@ def bare_source(source: str) -> str:
     """
     if not source.startswith("#"):
         return source
-    return _TYPED.sub(lambda found: _FIELD.sub("", found[0]), _TOKENS.sub(_without, source))
+    bare = _TOKENS.sub(_without, source)
+    # A host, where all is bare, need not compile these.
+    for place, what in _FOR_CHECKERS:
+        bare = re.sub(place, functools.partial(_without_types, what), bare, flags=re.MULTILINE)
+    return bare
+
+
+def _without_types(what: str, place: re.Match[str]) -> str:
+    if "lambda" in place[0]:
+        return place[0]
+    return re.sub(what, lambda found: "\n" * found[0].count("\n"), place[0], flags=re.MULTILINE)
 
 
 def _without(token: re.Match[str]) -> str:
