@@ -14,6 +14,7 @@ from ..spec.host import HostSpec
 from ..spec.memory import PAGE_SIZES
 from .settings_shapes import Hugepages, Limits, ServiceLimits, UnitLimits
 from .shapes import Facts
+from .sysctls import set_at_boot
 
 POOLS = "/sys/kernel/mm/hugepages"
 NODES = "/sys/devices/system/node"
@@ -39,7 +40,7 @@ def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) ->
     """Return the ``sizes`` that the kernel supports, ``memory`` (KiB), and ``pages`` of each pool in the spec.
 
     ``pages`` has the key ``2Mi`` for the whole host and ``2Mi:1`` for NUMA node 1; None if it can't be read.
-    ``kubelets`` are units, which count pages when they start.
+    ``kubelets`` are units, which count pages when they start; ``also`` is who sets ``vm.nr_hugepages`` at boot.
     """
     by_kib = {kib: size for size, kib in PAGE_SIZES.items()}
     found = (re.fullmatch(r"hugepages-(\d{1,9})kB", name) for name in probe.names(POOLS))
@@ -55,6 +56,7 @@ def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) ->
         "memory": int(total.group(1)) if total else None,
         "pages": pages,
         "kubelets": _services(probe, KUBELETS),
+        "also": set_at_boot(probe, "vm.nr_hugepages"),
     }
 
 

@@ -22,6 +22,7 @@ from ..machine.host_files import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
 from ..machine.probe import PCI, Probe, parse_int, printable
 from .host_state import Interface
 from .shapes import Eswitch, FunctionInterrupts, Interrupts, Irqbalance, Queue
+from .tuned import read_tuned
 
 # The name of each key in the output of ``ethtool``, and the option that sets it.
 WORDS = {"rx_ring": ("RX", "rx"), "tx_ring": ("TX", "tx"), "channels": ("Combined", "combined")}
@@ -49,6 +50,7 @@ _CPU = "/sys/devices/system/cpu"
 _LONGEST_LIST = 4096
 _CPUS = re.compile(r"(\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*)?")
 _NAME = "irqbalance.service"
+_MOVING = {"isolated_cores", "default_irq_smp_affinity"}
 _POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
 
 
@@ -105,7 +107,8 @@ def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: It
 
     ``online`` and ``isolated`` are CPUs; ``interfaces`` is ``{key: {"local", "irqs", "elsewhere"}}``. CPUs are lists as
     text. ``irqs`` are the CPUs that may serve each interrupt in use, by its number; ``elsewhere`` has the CPU that
-    serves it if it is not among them (``effective_affinity_list``).
+    serves it if it is not among them (``effective_affinity_list``). ``moved`` are profiles of TuneD that move all
+    interrupts (tuned/plugins/plugin_scheduler.py).
     """
     wanted = [interface for interface in interfaces if interface.wanted["irq_affinity"]]
     if not wanted and not any(path == DROP_IN or path.startswith(IRQBALANCE_SCRIPT) for path in own_files):
@@ -120,6 +123,7 @@ def interrupts_of_functions(probe: Probe, addresses: Iterable[str]) -> Interrupt
         "isolated": _list(probe, f"{_CPU}/isolated"),
         "interfaces": {address: _read_function(probe, address) for address in addresses},
         "irqbalance": _read_irqbalance(probe),
+        "moved": [path for path, given in read_tuned(probe, "scheduler") if _MOVING.intersection(given)],
     }
 
 

@@ -48,9 +48,10 @@ class _Hugepages(TypedDict):
 
 
 class Hugepages(_Hugepages, total=False):
-    """Huge pages in the kernel, and the units that count them (memory.py)."""
+    """Huge pages in the kernel, the units that count them, and who else sets their number (memory.py)."""
 
     kubelets: list[str]
+    also: list[Later]
 
 
 class UnitLimits(TypedDict):

@@ -509,6 +509,7 @@ class Interrupts(TypedDict, total=False):
     isolated: str
     interfaces: dict[str, FunctionInterrupts]
     irqbalance: Irqbalance | None
+    moved: list[str]
 
 
 class ReadRoute(Route):

@@ -60,6 +60,13 @@ def read_sysctls(probe: Probe, desired: HostSpec, netdevs: Iterable[str]) -> Set
     }
 
 
+def set_at_boot(probe: Probe, name: str) -> list[Later]:
+    """Return what files, and profiles of TuneD, set one name to, in the order in which they do."""
+    files = [(path, dict(parse(probe.content(path) or ""))) for path in files_by_name(probe, DIRECTORIES, ".conf")]
+    given = [(path, found.get(name)) for path, found in (*files, *read_tuned(probe, "sysctl"))]
+    return [{"file": path, "value": value} for path, value in given if value]
+
+
 def parse(text: str) -> list[Assignment]:
     """Parse sysctl.d(5) and return its explicit assignments; wildcards and exclusions never override those."""
     assignments = []
@@ -106,7 +113,7 @@ def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], di
     if wanted and not reapplies_sysctls(probe):
         for path, given in read_tuned(probe, "sysctl"):
             named = {sysctls.canonical(name): value for name, value in given.items() if not sysctls.name_problem(name)}
-            later.update({name: {"file": path, "value": named[name]} for name in wanted.intersection(named)})
+            later.update({name: {"file": path, "value": named[name]} for name in wanted if named.get(name)})
     if MAIN_FILE in read or not wanted:
         return later, {}
     return later, {given.name: given.value for given in parse(probe.content(MAIN_FILE) or "") if given.name in wanted}

@@ -27,7 +27,7 @@ _OFF = ("0", "false", "no", "off")
 def read_tuned(probe: Probe, wanted: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield for each section of the type ``wanted`` its file and settings, those of included profiles first.
 
-    Values with variables and functions of TuneD are left out, and those that are only a bound (``>1``).
+    Values with variables and functions of TuneD are empty, and those that are only a bound (``>1``).
     """
     if not probe.host.exists(_ENABLED):
         return
@@ -46,7 +46,7 @@ def _sections(probe: Probe, name: str, wanted: str, depth: int) -> Iterator[tupl
     if path is None or not depth:
         return
     for section, settings in ini.sections(probe.content(path) or ""):
-        given = {each.key: each.value for each in settings if not _OPEN.search(each.value)}
+        given = {each.key: "" if _OPEN.search(each.value) else each.value for each in settings}
         if section == "main":
             for included in given.get("include", "").replace(",", " ").split():
                 yield from _sections(probe, included, wanted, depth - 1)

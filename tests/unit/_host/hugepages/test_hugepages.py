@@ -187,3 +187,22 @@ class TestRefusals:
         kernel.tree.add_file("/proc/meminfo", "MemTotal: 67108864 kB\nMemFree: 0 kB\nHugepagesize: 2048 kB\n")
         outcome = applied(kernel, hugepages={"2Mi": 20})
         assert "the kernel gave 0 of 20" in outcome["failed_step"]["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_told"),
+    [
+        ("/etc/sysctl.d/10-oracle.conf", "vm.nr_hugepages = 1024\n", True),
+        ("/etc/sysctl.d/10-oracle.conf", "vm.nr_hugepages = 4\n", False),
+        ("/usr/lib/tuned/site/tuned.conf", "[sysctl]\nvm.nr_hugepages=1024\n", True),
+        ("/usr/lib/tuned/site/tuned.conf", "[sysctl]\nvm.nr_hugepages=${pages}\n", False),
+    ],
+)
+def test_who_else_sets_the_number_at_boot_is_told(path: str, text: str, is_told: bool) -> None:
+    kernel = host()
+    kernel.tree.add_file(path, text)
+    kernel.tree.add_file("/etc/tuned/active_profile", "site\n")
+    kernel.tree.add_file("/etc/systemd/system/multi-user.target.wants/tuned.service", "")
+    wanted = f"{path} sets vm.nr_hugepages to 1024 at boot, and rdma_fabric_hugepages asks for 4 of 2Mi: keep one"
+    assert previewed(kernel, hugepages={"2Mi": 4})["plan"]["notices"] == [wanted] * is_told
+    assert previewed(kernel, hugepages={"1Gi": 1})["plan"]["notices"].count(wanted) == 0

@@ -262,3 +262,18 @@ class TestInput:
 
 def test_whatever_disturbs_a_run_the_next_one_gets_there() -> None:
     assert sweep(lambda: host(irqbalance=True), lambda kernel: applied(kernel, near()), ("EIO", "EINVAL", "EPERM")) >= 5
+
+
+@pytest.mark.parametrize(
+    ("section", "is_told"),
+    [("[scheduler]\nisolated_cores=${isolated_cores}\n", True), ("[scheduler]\ngroup.ksoftirqd=0:f:2:*\n", False)],
+)
+def test_a_profile_of_tuned_that_moves_interrupts_is_told(section: str, is_told: bool) -> None:
+    """profiles/cpu-partitioning and realtime of redhat-performance/tuned."""
+    kernel, path = host(), "/usr/lib/tuned/cpu-partitioning/tuned.conf"
+    kernel.tree.add_file(path, section)
+    kernel.tree.add_file("/etc/tuned/active_profile", "cpu-partitioning\n")
+    kernel.tree.add_file("/etc/systemd/system/multi-user.target.wants/tuned.service", "")
+    run = replace(igb.CHECK, concerns=ORDER)
+    notices = preview(kernel, near(), run, None)["plan"]["notices"]
+    assert any(f"({path}): keep one" in each for each in notices) == is_told

@@ -124,8 +124,13 @@ def _in_turn(rule: Rule, count: int) -> list[str]:
 
 
 def _remarks(context: Context) -> list[str]:
-    """Return a notice about interrupts still on other CPUs; the kernel moves them when they occur next."""
-    remarks = []
+    """Return notices about who else moves interrupts, and those still on other CPUs until they occur next."""
+    asked = any(interface.wanted[CONCERN] for interface in context.interfaces)
+    remarks = [
+        f"TuneD moves all interrupts at each start, after irq_affinity was set ({file}): keep one"
+        for file in _facts(context).get("moved", [])
+        if asked
+    ]
     for interface in context.interfaces:
         read = _facts(context).get("interfaces", {}).get(interface.key)
         elsewhere = read["elsewhere"] if read else {}

@@ -11,7 +11,7 @@ does: the next boot may have another ``default_hugepagesz``.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple
 
 from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Operation, SetAttribute, Work
@@ -28,6 +28,8 @@ from ...spec.memory import PAGE_SIZES
 CONCERN = "hugepages"
 # The rest is for programs, the page cache and the kernel itself.
 _MOST_OF_MEMORY = 0.9
+# Of all architectures with RDMA, unless default_hugepagesz says otherwise.
+_DEFAULT = "2Mi"
 TMPFILES_FILE = "/etc/tmpfiles.d/90-rdma-fabric-hugepages.conf"
 _UNTOLD: Hugepages = {"sizes": [], "memory": None, "pages": {}}
 # The kernel moves memory about to make room, page by page.
@@ -77,7 +79,18 @@ def plan(context: Context) -> ConcernPlan:
             notices.append(_later(context, pool))
         elif found(context)["pages"].get(pool.key) != pool.wanted:
             steps.append(_pool_step(context, pool))
-    return steps, notices
+    return steps, [*notices, *([] if context.removing else _also_set(context, wanted))]
+
+
+def _also_set(context: Context, wanted: Iterable[Pool]) -> list[str]:
+    """Return a notice for each file that sets another number of pages of the kernel's default size at boot."""
+    pages = [str(pool.wanted) for pool in wanted if pool.size == _DEFAULT]
+    return [
+        f"{each['file']} sets vm.nr_hugepages to {each['value']} at boot, and rdma_fabric_hugepages asks for "
+        f"{pages[0]} of {_DEFAULT}: keep one"
+        for each in found(context).get("also", [])
+        if pages and each["value"] not in pages
+    ]
 
 
 def pools(context: Context) -> Iterator[Pool]:
