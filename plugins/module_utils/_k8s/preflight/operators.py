@@ -78,7 +78,7 @@ def _say_held(what: str, operator: str, held: list[Json]) -> str:
     return (
         f"{named(names)} of {what}{since} have finalizers of the {operator}, which does not run: they, their "
         f"namespaces and their definition are never deleted (next: kubectl patch {what} NAME --namespace=NAMESPACE "
-        """--type=merge --patch '{"metadata": {"finalizers": null}}', unless it is to run again)"""
+        '--type=merge --patch \'{"metadata": {"finalizers": null}}\', unless it is to run again)'
     )
 
 
