@@ -100,6 +100,7 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
     for (offer, found), first in zip(taken, before):
         near = [*_of_nodes(offer, first, found, hosts)]
         unmet += [*_of_resource(offer, found, hosts, whole and not near), *near]
+        unmet += _taken_before(offer, first, found, hosts) if spec.get("function_policies") else []
     return Held(list(dict.fromkeys(unmet)), _devices(taken, hosts))
 
 
@@ -313,6 +314,20 @@ def _of_nodes(offer: Offer, before: Sequence[Offer], taken: Taken, hosts: Sequen
             found.setdefault(why, []).append(host.name)
     for why, names in found.items():
         yield f"resource {offer.resource}: no device for pods on {named(names)}: {why}"
+
+
+def _taken_before(offer: Offer, before: Sequence[Offer], taken: Taken, hosts: Sequence[Host]) -> list[str]:
+    """Return which devices of nodes a resource of policies selects as well, where it has others."""
+    found: dict[str, list[str]] = {}
+    for host in hosts if offer.plugin == table.SRIOV else ():
+        own = taken.get(host.name) or []
+        lost = [each for each in host.functions if offer.has(each) and each not in own] if own else []
+        takers = [one.resource for one in before if any(one.has(each) for each in lost)]
+        if lost:
+            names = named([each.netdev or each.address for each in lost])
+            found.setdefault(f"pods get {names} by {named(takers)}", []).append(host.name)
+    step = "next: give each its own VFs (ens1f0#0-3)"
+    return [f"resource {offer.resource}: on {named(nodes)} {what}; {step}" for what, nodes in found.items()]
 
 
 def _lost(offer: Offer, before: Sequence[Offer], functions: Sequence[Function]) -> str:

@@ -267,6 +267,8 @@ class TestTogether:
         ours = policy("a", resourceName="a", nicSelector={"pfNames": ["ens1f0#0-3"]})
         theirs = policy("b", nicSelector={"pfNames": ["ens1f0#4-7"]}, externallyManaged=True)
         assert "of the port ens1f0" in fabric_of(ours, theirs).wrong("spec.externallyManaged").problem
+        elsewhere = policy("b", nicSelector={"rootDevices": ["0000:18:00.0"]}, externallyManaged=True)
+        assert "may select the same ports" in fabric_of(ours, elsewhere).said("is not that of a").problem
         assert fabric_of(ours, theirs, NO_WEBHOOK).accepted().said("differs between policies of the port ens1f0")
 
     def test_functions_above_what_the_webhook_takes_are_refused_unless_they_are_of_other_cards(self) -> None:

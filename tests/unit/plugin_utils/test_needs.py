@@ -375,6 +375,19 @@ def test_a_card_that_the_operator_would_leave_alone_is_told(device: str, own: An
     assert not any("get VFs by a Sriov" in text for text in judge({}, host).unmet)
 
 
+def test_devices_that_two_resources_of_policies_select_are_told_of_the_later_one() -> None:
+    policies: list[dict[str, Any]] = [
+        {"name": name, "source": f"{name}.yaml", "spec": {**POLICY, "resourceName": name, "nicSelector": nic}}
+        for name, nic in (("a", {"vendor": "15b3"}), ("b", {"pfNames": ["rail0#2-3"]}))
+    ]
+    (told,) = [
+        text for text in judge({"function_policies": policies}, document("h", vfs=4)).unmet if "pods get" in text
+    ]
+    assert told.startswith("resource nvidia.com/a: on h pods get rail0v2, rail0v3 by nvidia.com/b; next: give each its")
+    policies[0]["spec"]["nicSelector"] = {"pfNames": ["rail0#0-1"]}
+    assert not any("pods get" in text for text in judge({"function_policies": policies}, document("h", vfs=4)).unmet)
+
+
 def test_a_node_that_two_pools_select_is_told() -> None:
     pools = [
         {"source": f"SriovNetworkPoolConfig/{name}", "node_selector": labels}

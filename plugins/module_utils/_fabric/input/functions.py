@@ -168,6 +168,9 @@ def _check_pair(one: FunctionPolicy, other: FunctionPolicy, webhook: bool) -> No
         hint = f"have all VFs of a port made here, or none ({one.entry['source']}, {one.name})"
         problem = f"differs between policies of the port {port}: who makes its VFs makes all of them"
         _say(other.place.at("externallyManaged"), problem, hint, webhook)
+    if managed[0] != managed[1] and not rules.common_ports(one.spec, other.spec) and _may_compete(one, other):
+        problem = f"is not that of {one.name}, which may select the same ports: then their VFs are made here"
+        other.place.at("externallyManaged").notice(problem, f"select others ({one.entry['source']}, {one.name})")
     if (one.spec.get("nodeSelector") or {}) == (other.spec.get("nodeSelector") or {}):
         _check_ports(one, other, webhook)
         return
