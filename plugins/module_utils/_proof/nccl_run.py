@@ -127,17 +127,17 @@ def rows_without_output(
     programs: Sequence[str],
     outputs: Sequence[Output],
     said: Sequence[str],
-    problems: Sequence[Mapping[str, str]],
+    problems: Sequence[Mapping[str, object]],
 ) -> list[Row]:
     """Return a row where pods failed or a program printed nothing, with what the launcher ``said`` and why not."""
     absent = [each.rpartition("/")[2] for each in programs[len(outputs) :]]
     if not problems and not absent:
         return []
     step = "use an image with nccl-tests (MPI=1), Open MPI and sshd, and look at the pods' log"
-    told = [{**problem_of(each, "the launcher says so", step), "where": ""} for each in said]
+    told = [*problems, *(problem_of(each, "the launcher says so", step) for each in said)]
     nothing = problem_of("the launcher has not begun it", "it ended before, or its log is gone", step)
     row = {"scope": asked.scope, "program": ", ".join(absent) or "pods", "verdict": "fail", "seconds": 0.0}
-    row["problems"] = [*problems, *told] or [{**nothing, "where": ""}]
+    row["problems"] = [{"where": "", **each} for each in told or [nothing]]
     measured = ("ranks", "busbw_gbytes", "largest_bytes", "expected_gbytes", "minimum_gbytes", "transport")
     return [{**row, **dict.fromkeys(measured), "notices": []}]
 

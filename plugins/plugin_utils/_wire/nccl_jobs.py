@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Callable, Iterable, Mapping
 
@@ -40,7 +40,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods impo
     wait_for_pods,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import problem_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import Interrupted
@@ -60,7 +60,7 @@ class Ended:
 
     log: str = ""
     nodes: dict[str, str] = field(default_factory=dict)
-    problems: list[Json] = field(default_factory=list)
+    problems: list[Mapping[str, object]] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -194,10 +194,7 @@ class NcclJobs:
         if running is not None:
             step = "look at the log's end, or give more time (rdma_fabric_nccl_timeout)"
             cause = "a rank hangs, or the time is too short"
-            found.problems.append(
-                {**problem_of(f"the launcher has not ended in {test.seconds} s", cause, step), "where": ""}
-            )
-            return found
+            return replace(found, problems=[problem_of(f"the launcher has not ended in {test.seconds} s", cause, step)])
         names = [each["metadata"]["name"] for each in pods]
         views = wait_for_pods(
             self._connection,
@@ -213,15 +210,15 @@ class NcclJobs:
                 where = f"node {nodes[view.name]}" if nodes[view.name] else f"pod {view.name}"
                 found.problems.append({**pod_problem(view.reasons, test.ready_timeout), "where": where})
         if len(pods) < len(test.nodes):
-            found.problems.append({**self._why_no_pods(test, len(pods)), "where": ""})
+            found.problems.append(self._why_no_pods(test, len(pods)))
         return found
 
-    def _why_no_pods(self, test: Test, count: int) -> Json:
+    def _why_no_pods(self, test: Test, count: int) -> Problem:
         about = {"fieldSelector": f"involvedObject.name={test.name}"}
         events = list_objects(self._connection, Key("v1", "Event", test.namespace, ""), EVENTS, about)
         cause = (event_reasons(events) or ["mpi-operator does not run" if self.mpi else "no event says why"])[0]
         text = f"{count} of {len(test.nodes)} pods were made in {test.ready_timeout} s"
-        return {**problem_of(text, cause, "look at kubectl describe of the job, and at quotas of the namespace")}
+        return problem_of(text, cause, "look at kubectl describe of the job, and at quotas of the namespace")
 
     def _log(self, pod: Mapping[str, Any]) -> str:
         """Return the log of a pod, or why there is none, as the launcher would say it."""
@@ -252,9 +249,9 @@ def _nodes(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _told_by_pod(said: list[str]) -> Json:
+def _told_by_pod(said: list[str]) -> Problem:
     step = "use an image with nccl-tests (MPI=1), Open MPI and sshd (rdma_fabric_nccl_image)"
-    return {**problem_of(said[-1], "its start says so", step)}
+    return problem_of(said[-1], "its start says so", step)
 
 
 def _new_key() -> tuple[str, str]:
