@@ -74,7 +74,7 @@ status=0
 for program in $programs; do
   say "begin $program"
   "$(command -v mpirun)" --allow-run-as-root -np "$ranks" --hostfile "$hosts" --bind-to none --timeout "$limit" \
-    -x PATH -x LD_LIBRARY_PATH "$@" "$(command -v "$program")" $words </dev/null 2>&1
+    -x PATH ${LD_LIBRARY_PATH:+-x LD_LIBRARY_PATH} "$@" "$(command -v "$program")" $words </dev/null 2>&1
   code=$?
   say "end $program $code"
   [ $code = 0 ] || status=1
