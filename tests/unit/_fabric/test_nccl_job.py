@@ -32,6 +32,7 @@ def test_four_nodes_of_eight_gpus_are_32_ranks_over_a_host_file(tmp_path: Path) 
     test = a_test(nodes=["d", "c", "b", "a"], slots=8)
     service, secret = beside_indexed_job(test, "private", "public", "uid-1")
     assert host_file(secret).split("\n")[3] == "rdma-nccl-0a1b2c3d-0-3.rdma-nccl-0a1b2c3d-0 slots=8"
+    assert service["spec"]["publishNotReadyAddresses"] is True, "ssh looks for pods whose readiness nobody waits for"
     assert service["spec"]["selector"] == indexed_job(test)["spec"]["template"]["metadata"]["labels"]
     assert {each["metadata"]["ownerReferences"][0]["uid"] for each in (service, secret)} == {"uid-1"}
     stand_ins(tmp_path, WHOLE)

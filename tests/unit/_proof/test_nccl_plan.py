@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_workload i
     Template,
     job_notices,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import consumers
 from ansible_collections.rdma.fabric.tests.unit._proof.test_nccl_environment import DGX_HCAS, facts_of
 
 FACTS = facts_of("dgx-h100-01")
@@ -62,6 +63,10 @@ def test_the_environment_names_the_rails_and_a_rail_alone() -> None:
     assert environment_of(hosts, ALONE, {})["NCCL_IB_HCA"] == f"={DEVICES[1]['name']}"
     assert "NCCL_IB_HCA" not in environment_of(hosts, Scope("all rails", FUNCTIONS), {})
     assert environment_violations(hosts, WHOLE, whole) == []
+    elsewhere = copy.deepcopy(FACTS)
+    for device in elsewhere["rdma"]:
+        device["netdev"] = None
+    assert "NCCL_IB_HCA" not in environment_of({"a": FACTS, "b": elsewhere}, WHOLE, {}), "b's names are not known"
 
 
 def test_hosts_whose_names_contradict_each_other_are_refused() -> None:
@@ -91,6 +96,18 @@ def test_nodes_in_use_are_left_out_and_named() -> None:
     idle, left = idle_nodes(["a", "b"], {"b": ["default/train-0"]})
     assert idle == ["a"]
     assert left == ["not tested: b: in use by default/train-0 (rdma_fabric_nccl_busy)"]
+
+
+def test_pods_that_hold_devices_are_consumers_unless_they_serve_the_node() -> None:
+    def pod(name: str, *, phase: str = "Running", kind: str = "Job", **limits: str) -> Any:
+        metadata = {"namespace": "default", "name": name, "ownerReferences": [{"kind": kind, "controller": True}]}
+        spec = {"nodeName": "a", "containers": [{"resources": {"limits": limits}}]}
+        return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+    held = {GPU: "1"}
+    pods = [pod("train", **held), pod("web"), pod("done", phase="Succeeded", **held)]
+    pods.append(pod("plugin", kind="DaemonSet", **held))
+    assert consumers(pods, [GPU]) == {"a": ["default/train"]}
 
 
 def test_what_holds_hosts_back_is_told_once_for_all() -> None:
