@@ -21,9 +21,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import E
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import document as documents
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.duplicate_macs import shared_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     AT_ONCE,
     MOST_AT_ONCE,
@@ -201,7 +201,7 @@ class ActionModule(ClusterAction):
     def _measured(self, request: Request, pods: ClusterPods, client: Client) -> documents.Document:
         """Run every pair of a request; return the document of that."""
         started = Stopwatch()
-        shell = PodShell(Executor(WebSockets(client), stopped=pods.stop.is_set))
+        shell = PodShell(Executor(WebSockets(client), stopped=pods.stop.is_set), pods.connection)
         proof_run = ProofRun(request, pods, shell, time.monotonic, self.progress, stop=pods.stop)
         proof_run.run()
         return documents.build_document(
@@ -245,7 +245,7 @@ def check_arguments(arguments: dict[str, Any]) -> None:
             flaws.append(Violation(name, "", f"{value} is not positive", "leave it out for the usual value"))
     if not 1 <= arguments["parallel"] <= MOST_AT_ONCE:
         hint = f"from 1 to {MOST_AT_ONCE}; leave it out for {AT_ONCE}"
-        flaws.append(Violation("parallel", "", f"{arguments['parallel']} pairs cannot be tested at a time", hint))
+        flaws.append(Violation("parallel", "", f"{arguments['parallel']} requests cannot be under way at a time", hint))
     minimum = arguments["minimum"]
     if minimum is not None and not 0 < minimum <= 1:
         flaws.append(Violation("minimum", "", f"{minimum:g} is not a share of a rate", "such as 0.9"))
@@ -281,7 +281,6 @@ def options_of(arguments: dict[str, Any], seed: int = 0) -> ProofOptions:
         ready_timeout=arguments["timeout"],
         test_timeout=arguments["test_timeout"],
         gpu=arguments["gpu_resource"] or "",
-        parallel=arguments["parallel"],
         seed=seed,
     )
 

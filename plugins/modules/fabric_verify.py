@@ -20,7 +20,9 @@ description:
   - Fails when any test fails. The message names pair, rail, test, cause and next step.
   - Everything that prevents the proof is reported at once, before any pod is created.
 notes:
-  - Networks are tested one after another, the pairs of a round at the same time.
+  - Each pod is sent one table of its partners, meets them by itself slot by slot, and is asked once what it found. A
+    pod that comes too late for a slot leaves that pair skipped, not failed.
+  - Networks whose masters are different ports are tested at the same time, the others one after another.
   - The user needs C(list) on pods of all namespaces. With O(node) also C(get) on nodes, and C(list) on Leases in the
     namespace of the slots.
   - Pods end by themselves if the controller is killed. The next run removes pods left by an earlier one.
@@ -136,15 +138,15 @@ options:
     default: 180
   test_timeout:
     description:
-      - Seconds that each program may run in a pod.
+      - Seconds of a slot, in which all tests of one pair end. A program that is not over when its share of the slot is
+        gets killed, so no pair delays another one.
     type: int
-    default: 60
+    default: 30
   parallel:
     description:
-      - Pairs of a round that are tested, and pods that are inspected, at the same time, from 1 to 256.
-      - Each takes a thread on the controller, and one stream through the API server to a kubelet. Pairs that are tested
-        at the same time share no node, but may share links between switches, which more of them load more.
-      - With O(node) there is one pair at a time.
+      - Requests about test pods that are under way at the same time, from 1 to 256. All pairs of a round are tested at
+        the same time, whatever it is.
+      - Each takes a thread on the controller, and one stream through the API server to a kubelet.
     type: int
     default: 16
   busy_nodes:

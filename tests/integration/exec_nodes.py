@@ -4,13 +4,14 @@
 """Nodes whose pods run commands: a second KWOK executes them on this machine, where stand-ins take the programs' place.
 
 Everything from the playbook to the API server's stream and back is real. Not real are the machines, the network and
-RDMA, nor the GPUs that the nodes offer: the annotation of Multus is written by a KWOK stage, ``sh`` answers the probe
-from a file and runs the other scripts as they are, ``ping``, ``rping`` and ``ib_write_bw`` are a few lines of shell and
-Python.
+RDMA, nor the GPUs that the nodes offer: the annotation of Multus is written by a KWOK stage, the log of a pod is a file
+that has what its own command would print, ``sh`` runs the scripts as they are, each node with files of its own, and
+``ping``, ``rping`` and ``ib_write_bw`` are a few lines of shell and Python.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -39,47 +40,48 @@ KIND = "exec"
 GPU = "nvidia.com/gpu"
 SETTLED_SECONDS = 60.0
 _SH = """#!/bin/sh
-case $3 in
-  probe) exec cat "{folder}/probe-$4";;
-  serve|finish) script=$2 name=$3 place={folder}/scratch/${{4##*/}}; shift 4
-    [ $name = finish ] || rm -f "$place".*
-    exec /bin/sh -c "$script" "$name" "$place" "$@";;
-esac
-exec /bin/sh "$@"
+script=$2 name=$3 node=${{4##*/}}
+shift 4
+NODE=$node exec /bin/sh -c "$script" "$name" "{folder}/scratch/$node" "$@"
 """
-_MEASURING = """#!/usr/bin/env python3
+_MEETING = """#!/usr/bin/env python3
 import socket, sys
 words = sys.argv[1:]
-port = int(words[words.index("-p") + 1])
+place = ({address!r}, int(words[words.index("-p") + 1]))
 if "--use_cuda=0" in words:
     sys.stdout.write("initializing CUDA\\nCUDA device 0: PCIe address is 1B:00\\n\\nPicking device No. 0\\n")
     sys.stdout.flush()
-if words[-2] == "-p":
-    with socket.create_server(("127.0.0.1", port)) as server:
+if words[-2] == "-p" or "-s" in words and "-a" in words:
+    with socket.create_server(place) as server:
         server.accept()
 else:
-    socket.create_connection(("127.0.0.1", port), timeout=5).close()
-    sys.stdout.write(open({table!r}).read())
+    try:
+        socket.create_connection(place, timeout=5).close()
+    except ConnectionRefusedError:
+        sys.exit("Couldn't connect to the server side")
+    sys.stdout.write({text!r})
 """
 
 
 class ExecNodes:
-    """``count`` nodes named after ``prefix``; ``resource`` is what their kubelets would offer."""
+    """``count`` nodes named after ``prefix``; kubelets would offer ``resource``; ``log`` is that of every pod."""
 
     def __init__(self, folder: Path, prefix: str, count: int, resource: str, network: str) -> None:
         self.folder, self.names = folder, [f"{prefix}-{number}" for number in range(1, count + 1)]
         self.resource, self.network = resource, network
-        self.programs = folder / "programs"
+        self.programs, self.log = folder / "programs", folder / "log"
         for each in (self.programs, folder / "scratch"):
             each.mkdir(parents=True)
-        for number in range(1, count + 1):
-            text = probe_text(f"192.168.111.{number}", netdevs=f"lo eth0 net{number}", cuda="memory dmabuf")
-            (folder / f"probe-net{number}").write_text(text, encoding="utf-8")
-        for name, text in {"ib_write_bw": table(), "ib_write_lat": latency_table()}.items():
-            (folder / name).write_text(text, encoding="utf-8")
-            self.program(name, _MEASURING.format(table=str(folder / name)))
+        probes = [probe_text(f"192.168.111.{number}", cuda="memory dmabuf") for number in range(1, count + 1)]
+        # One log for all: each pod finds its own address in it.
+        lines = [f"2026-01-01T00:00:00.000000000Z stdout F {line}" for text in probes for line in _without_end(text)]
+        end = lines[0].replace("netdev|lo", "end")
+        self.log.write_text("\n".join([*dict.fromkeys(lines), end, ""]), encoding="utf-8")
+        # On an address of this folder alone, so that nobody else on this machine has its ports.
+        address = "127.{}.{}.1".format(*hashlib.sha256(str(folder).encode()).digest())
+        for name, text in {"ib_write_bw": table(), "ib_write_lat": latency_table(), "rping": "ping data\n"}.items():
+            self.program(name, _MEETING.format(address=address, text=text))
         self.program("sh", _SH.format(folder=folder))
-        self.program("rping", '#!/bin/sh\n[ "$1" = -s ] && exec sleep 60\necho "ping data: rdma-ping-0"\n')
         self.pull_wire(pulled=False)
 
     def program(self, name: str, text: str) -> None:
@@ -97,10 +99,11 @@ class ExecNodes:
     def cut(self, name: str) -> None:
         """Let no ping from or to one node be answered."""
         number = self.names.index(name) + 1
-        of_it = f"*'net{number} '*|*'192.168.111.{number}'"
+        of_it = f"'{name} '*|*'192.168.111.{number}'"
         self.program(
             "ping",
-            f"#!/bin/sh\ncase \"$*\" in {of_it}) cat <<'E'\n{LOST_PING}E\nexit 1;; esac\ncat <<'E'\n{PASSED_PING}E\n",
+            f"#!/bin/sh\ncase \"$NODE $*\" in {of_it}) cat <<'E'\n{LOST_PING}E\nexit 1;; esac\n"
+            f"cat <<'E'\n{PASSED_PING}E\n",
         )
 
     def nodes(self) -> list[Json]:
@@ -118,7 +121,7 @@ class ExecNodes:
             name: json.dumps(
                 [
                     {"name": "cbr0", "interface": "eth0", "ips": ["10.44.0.2"], "default": True},
-                    {"name": self.network, "interface": f"net{number}", "ips": [f"192.168.111.{number}"]},
+                    {"name": self.network, "interface": "net1", "ips": [f"192.168.111.{number}"]},
                 ]
             )
             for number, name in enumerate(self.names, 1)
@@ -150,8 +153,13 @@ class ExecNodes:
             ),
             _document("Stage", "gone", {**pod, "selector": {"matchExpressions": [dying]}, "next": {"delete": True}}),
             _document("ClusterExec", "here", {"execs": [{"local": {"workDir": str(self.folder)}}]}),
+            _document("ClusterLogs", "here", {"logs": [{"logsFile": str(self.log)}]}),
         ]
         return yaml.safe_dump_all(documents)
+
+
+def _without_end(probe: str) -> list[str]:
+    return [line for line in probe.splitlines() if line != "end"]
 
 
 def _document(kind: str, name: str, spec: Json) -> Json:

@@ -43,19 +43,9 @@ from tools.rights import FILE
 
 FIELDS = yaml.safe_load((OUTPUTS.parent / "kubeflow" / "fields.yml").read_text(encoding="utf-8"))
 KINDS = ("job", "pod", "secret", "service", "mpijob")
-LOG = "launcher.log"
 SHORT = {"ready_timeout": 30, "timeout": 20}
 KUBEFLOW = "/apis/kubeflow.org"
 LAUNCHER, INDEX = "rdma.fabric/launcher", "batch.kubernetes.io/job-completion-index"
-
-
-class LogNodes(ExecNodes):
-    """Nodes whose pods have the log that is in a file."""
-
-    def config(self) -> str:
-        logs = {"logs": [{"logsFile": str(self.folder / LOG)}]}
-        body = {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterLogs", "metadata": {"name": "here"}}
-        return f"{super().config()}---\n{yaml.safe_dump({**body, 'spec': logs})}"
 
 
 class Launch(threading.Thread):
@@ -97,7 +87,7 @@ class Launch(threading.Thread):
             hosts = host_file(secrets[pod["spec"]["subdomain"]])
         code, text = launched(pod["spec"], self.folder, hosts, mounts=mounts)
         stamped = (f"2026-01-01T00:00:00.000000000Z stdout F {line}\n" for line in text.splitlines())
-        (self.nodes.folder / LOG).write_text("".join(stamped), encoding="utf-8")
+        self.nodes.log.write_text("".join(stamped), encoding="utf-8")
         self.before_end()
         ended = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}}
         containers = [
@@ -167,7 +157,7 @@ def pushed(
     folder, fabric = tmp_path_factory.mktemp("nccl"), fabric_in(module_namespace)
     rail = fabric["rdma_fabric_macvlan_networks"]["rail0"]
     fabric["rdma_fabric_macvlan_networks"] = {"rail0": rail, "rail1": {**rail, "master": "rail1"}}
-    nodes = LogNodes(folder / "nodes", f"nccl-{module_namespace[-6:]}", 2, RESOURCE, f"{module_namespace}/rail0")
+    nodes = ExecNodes(folder / "nodes", f"nccl-{module_namespace[-6:]}", 2, RESOURCE, f"{module_namespace}/rail0")
     inventory = folder / "hosts.json"
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": dict.fromkeys(nodes.names, host)}}), encoding="utf-8")
@@ -272,7 +262,7 @@ def test_what_is_wrong_fails_by_name_and_nothing_is_left(
         whole = with_both_logs()
         path.write_text(whole.replace(whole[whole.index("[1]mlx5") : whole.index("[RO]")], "", 1), encoding="utf-8")
     elif output == "killed":
-        path, log = OUTPUTS / "all-reduce-2.19-log.txt", wire.nodes.folder / LOG
+        path, log = OUTPUTS / "all-reduce-2.19-log.txt", wire.nodes.log
 
         def before_end() -> None:
             log.write_text("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[:-3]), encoding="utf-8")

@@ -116,9 +116,9 @@ ROWS = (
     Variable(
         "verify_test_timeout",
         "int",
-        ("Seconds that each program may run in a pod.",),
+        ("Seconds of a slot: all tests of one pair end within it.",),
         _PROOF,
-        default=60,
+        default=30,
         least=1,
         unit="seconds",
     ),
@@ -126,8 +126,8 @@ ROWS = (
         "verify_parallel",
         "int",
         (
-            "Pairs of a round that are tested at the same time. Each takes a thread on the controller and a stream "
-            "of the API server.",
+            "Requests about test pods that are under way at the same time. Each takes a thread on the controller and a "
+            "stream of the API server.",
         ),
         ("verify",),
         default=16,

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import W
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import DryRun, dry_run_proof
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     ProofOptions,
     Surroundings,

@@ -107,7 +107,8 @@ class NodeProof:
                 continue
             neighbour = None if is_over(each.attempts) else self._neighbour(each, slots)
             if neighbour is not None:
-                planned.append(self._planned(each, neighbour))
+                # Networks may share a port of the node, so they take turns.
+                planned.append({**self._planned(each, neighbour), "wave": len(planned)})
             elif each.attempts:
                 each.judged = judge(self.node, each.label, each.attempts)
             else:

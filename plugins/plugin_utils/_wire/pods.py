@@ -15,16 +15,22 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
     RUN_LABEL,
     networks_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import ExecFault, Executor
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import (
+    MOST_BYTES,
+    ExecFault,
+    Executor,
+    kind_of,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import (
     fetch_group,
     get_object,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.apply import CONTENT_TYPE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import all_nodes, all_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import (
     PodView,
@@ -32,7 +38,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods impo
     list_pods,
     wait_for_pods,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import users_of_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
@@ -45,11 +51,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 _ATTACHMENTS = "k8s.cni.cncf.io/v1"
 _REMOVAL_TIMEOUT = 90.0
+_LOOK_AGAIN = 1.0
 _MOST_NAMED = 10
 
 
 class ClusterPods:
-    """The test pods of one run in a real cluster; see ``_proof_run.TestPods``.
+    """The test pods of one run in a real cluster; see ``run.TestPods``.
 
     ``notices`` collect what the user must hear after the run, ``stop`` says that nothing may be waited for any more.
     """
@@ -106,24 +113,28 @@ class ClusterPods:
             if found:
                 names = named(sorted(pod["metadata"]["name"] for pod in found), _MOST_NAMED)
                 self.notices.append(f"removed test pods that an earlier run left in {namespace}: {names}")
-                self.remove(found)
+                wave = _wave([_identity(pod) for pod in found])
+                run(self.connection, BatchRequest([wave], absent=True, wait_timeout=_REMOVAL_TIMEOUT))
 
-    def make(self, pods: list[Json]) -> None:
-        """Create the pods. Raises BatchError, ApiFault."""
-        run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, progress=self._progress))
+    def make(self, pod: Json) -> None:
+        """Create a pod by one request, as ``try_out`` asks for it. Raises ApiFault."""
+        metadata = pod["metadata"]
+        path = f"{_path(metadata['namespace'])}/{metadata['name']}"
+        query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "force": "false"}
+        what = f"Pod {metadata['namespace']}/{metadata['name']}"
+        self.connection.request("patch", path, what=what, query=query, body=pod, content_type=CONTENT_TYPE)
 
     def wait(self, namespace: str, names: list[str], timeout: float) -> dict[str, PodState]:
-        """Wait for the pods; see ``_proof_run.TestPods``. Raises ApiFault."""
+        """Wait for the pods; see ``run.TestPods``. Raises ApiFault."""
         started = self.connection.clock.now()
-        selector = f"{RUN_LABEL}={self.run}"
         views = wait_for_pods(
-            self.connection, namespace, names, selector=selector, timeout=timeout, progress=self._progress
+            self.connection, namespace, names, selector=self._selector, timeout=timeout, progress=self._progress
         )
         seconds = round(self.connection.clock.now() - started, 1)
         return {name: _state(view, seconds) for name, view in views.items()}
 
     def remove(self, pods: list[Json]) -> None:
-        """Delete exactly these pods and wait until they are gone; what may be left is told by name, never raised."""
+        """Delete the pods of this run and wait until they are gone; what may be left is told by name, never raised."""
         try:
             self._remove(pods)
         except Interrupted:
@@ -131,32 +142,63 @@ class ClusterPods:
             raise
 
     def _remove(self, pods: list[Json]) -> None:
-        wave = _wave([_identity(pod) for pod in pods])
-        wait = not self.stop.is_set()
+        """Delete by one request for each namespace: the label of the run is on nothing else."""
+        places, query = dict.fromkeys(pod["metadata"]["namespace"] for pod in pods), {"labelSelector": self._selector}
         try:
-            run(self.connection, BatchRequest([wave], absent=True, wait=wait, wait_timeout=_REMOVAL_TIMEOUT))
-        except (BatchError, ApiFault) as err:
+            for place in places:
+                self.connection.request("delete", _path(place), what=f"pods of the run in {place}", query=query)
+            for place in () if self.stop.is_set() else places:
+                self._wait_until_gone(place)
+        except ApiFault as err:
             names = named([f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods], _MOST_NAMED)
             self.notices.append(
                 f"test pods may be left: {names}: {' '.join(str(err).split())}; kubelet ends them at their deadline, "
                 "and the next run removes them"
             )
 
+    def _wait_until_gone(self, namespace: str) -> None:
+        clock = self.connection.clock
+        deadline = clock.now() + _REMOVAL_TIMEOUT
+        while left := list_pods(self.connection, namespace, self._selector):
+            if clock.now() > deadline:
+                names = named(sorted(pod["metadata"]["name"] for pod in left), _MOST_NAMED)
+                raise ApiFault(Fault.TIMEOUT, f"{names} in {namespace} not gone within {_REMOVAL_TIMEOUT:g} s")
+            clock.sleep(_LOOK_AGAIN)
+
+    @property
+    def _selector(self) -> str:
+        return f"{RUN_LABEL}={self.run}"
+
 
 class PodShell:
-    """A shell in the test pods, over the executor; see ``_proof.wire.shell.Shell``."""
+    """The test pods by their commands and by what they print; see ``_proof.wire.shell.Shell``."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, connection: Connection) -> None:
+        self._executor, self._connection = executor, connection
 
-    def run(self, pod: str, argv: list[str], limit: float) -> Output:
+    def run(self, pod: str, argv: list[str], limit: float, stdin: str = "") -> Output:
         """Run a command in the pod ``namespace/name``."""
         namespace, _slash, name = pod.partition("/")
         try:
-            done = self._executor.run(namespace, name, CONTAINER, argv, limit=limit)
+            done = self._executor.run(namespace, name, CONTAINER, argv, limit=limit, stdin=stdin)
         except ExecFault as fault:
             raise ShellTrouble(fault.kind, str(fault)) from fault
         return Output(done.status, done.stdout, done.stderr)
+
+    def log(self, pod: str, end: str, limit: float) -> str:
+        """Return what the command of the pod ``namespace/name`` has printed, looked at until it has a line ``end``."""
+        namespace, _slash, name = pod.partition("/")
+        clock, query = self._connection.clock, {"container": CONTAINER, "limitBytes": str(MOST_BYTES)}
+        deadline = clock.now() + limit
+        while True:
+            try:
+                body = self._connection.content(f"{_path(namespace)}/{name}/log", what=f"log of {pod}", query=query)
+            except ApiFault as fault:
+                raise ShellTrouble(kind_of(fault), fault.message) from fault
+            text = body.decode("utf-8", "replace")
+            if end in text.split("\n") or clock.now() > deadline:
+                return text
+            clock.sleep(_LOOK_AGAIN)
 
 
 def resources_by_network(given: Json) -> dict[str, list[str]]:
@@ -165,6 +207,10 @@ def resources_by_network(given: Json) -> dict[str, list[str]]:
         str(network): [str(name) for name in (names if isinstance(names, list) else [names])]
         for network, names in given.items()
     }
+
+
+def _path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
 
 
 def _tested_with(pod: Json) -> str:

@@ -1,45 +1,64 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One proof from its plan to its results: test pods made, looked into, measured pair by pair, and removed.
+"""One proof from its plan to its results: test pods made, told whom to meet and when, asked what they found, removed.
 
-Networks are tested one after another, pairs of a round at the same time. Whatever happens, the pods of a network
-are removed before this is left.
+Networks that share no port are tested at once. In between the pods are alone: each is sent one table and asked once.
+Whatever happens, the pods are removed before this is left.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Iterable, Iterator, Mapping, Protocol, Sequence, TypeVar
+from typing import Any, Callable, Collection, Iterable, Mapping, Protocol, Sequence, Tuple, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import pod_name, test_pod
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import (
+    Settings,
+    Slot,
+    Words,
+    read_words,
+    table,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.culprits import next_turn
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, device_limits
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import judge_pair, may_meet
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, device_limits, lead
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell, ShellTrouble, trouble_problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import (
+    Known,
+    PodState,
+    Side,
+    examine,
+    unreadable,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import results_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+End = Tuple[str, str]
+"""A network and one of its nodes."""
 
-_FIRST_PORT = 18515
-_PORTS = 12000
-_PORTS_OF_A_PAIR = 6
+# The interface that Multus gives the first network of a pod.
+INTERFACE = "net1"
+_REACH = 30
+"""Seconds that a busy node may take to start a command, beside the command's own limit."""
+_AFTER = 5
 
 
 class TestPods(Protocol):
     """The cluster as a proof needs it. Every method may raise the errors of the room that implements it."""
 
-    def make(self, pods: list[Json]) -> None:
-        """Create the pods."""
+    def make(self, pod: Json) -> None:
+        """Create a pod."""
 
     def wait(self, namespace: str, names: list[str], timeout: float) -> dict[str, PodState]:
         """Wait until the named pods are ready or cannot become so; return the state of each by its name."""
@@ -54,7 +73,7 @@ class Request:
 
     ``first`` is the number of the plan's first network in the run, where one makes several plans. ``pairs_of`` is the
     one node whose pairs are tested, if so. ``runtime_class`` is the RuntimeClass of the pods, if one is given.
-    ``parallel`` pods are looked into, and pairs of a round tested, at a time.
+    ``parallel`` requests about pods are under way at a time.
     """
 
     plan: Mapping[str, Any]
@@ -72,7 +91,7 @@ class Request:
 
 @dataclass
 class ProofRun:
-    """A running proof; ``stop`` ends every wait in it."""
+    """A running proof; ``stop`` ends every wait in it, ``pause`` waits for so many seconds."""
 
     request: Request
     pods: TestPods
@@ -80,26 +99,42 @@ class ProofRun:
     now: Callable[[], float]
     progress: Callable[[str], None]
     stop: threading.Event = field(default_factory=threading.Event)
+    pause: Callable[[float], object] | None = None
     rows: list[Json] = field(default_factory=list)
     sides: dict[str, list[Side]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Test every network of the plan; the results are in ``rows`` and ``sides``."""
+        waves: dict[int, list[int]] = defaultdict(list)
         for index, network in enumerate(self.request.plan["networks"]):
-            manifests = pods_of(self.request, index)
+            waves[network["wave"]].append(index)
+        for _wave, indices in sorted(waves.items()):
+            manifests = {index: pods_of(self.request, index) for index in indices}
+            everything = [pod for pods in manifests.values() for pod in pods]
             try:
-                self.pods.make(manifests)
-                self._test(network, manifests)
+                self._at_once(self.pods.make, everything)
+                self._test(manifests)
             finally:
-                self.pods.remove(manifests)
+                self.pods.remove(everything)
 
-    def _test(self, network: Json, manifests: list[Json]) -> None:
-        names = {node: pod["metadata"]["name"] for node, pod in zip(sorted(network["nodes"]), manifests)}
-        self.progress(f"{network_label(network)}: waiting for {len(names)} test pods")
-        states = self.pods.wait(network["namespace"], list(names.values()), self.request.ready_timeout)
+    def _test(self, manifests: Mapping[int, Sequence[Json]]) -> None:
+        networks = [self.request.plan["networks"][index] for index in manifests]
+        places: dict[str, list[str]] = defaultdict(list)
+        pods: dict[End, str] = {}
+        for network, made in zip(networks, manifests.values()):
+            names = [pod["metadata"]["name"] for pod in made]
+            pods.update(((network["network"], node), name) for node, name in zip(sorted(network["nodes"]), names))
+            places[network["namespace"]] += names
+        labels = ", ".join(map(network_label, networks))
+        self.progress(f"{labels}: waiting for {len(pods)} test pods")
+        states: dict[str, PodState] = {}
+        for namespace, names in places.items():
+            states.update(self.pods.wait(namespace, names, self.request.ready_timeout))
+        of = {network["network"]: network for network in networks}
 
-        def look(node: str) -> Side:
-            state = states[names[node]]
+        def look(end: End) -> Side:
+            network, node = of[end[0]], end[1]
+            state = states[pods[end]]
             host = network["nodes"][node]
 
             def limits(choice: Choice) -> Known:
@@ -109,31 +144,90 @@ class ProofRun:
             name, mtu, gpu = network["network"], network["mtu"], self.request.settings.gpu
             return examine(self.shell, node, place, network=name, mtu=mtu, limits=limits, gpu=gpu)
 
-        sides = {side.node: side for side in self._at_once(look, sorted(names))}
-        self.sides[network["network"]] = [sides[node] for node in sorted(sides)]
-        settings = replace(self.request.settings, mtu=network["mtu"], idle=self.request.pairs_of)
-        count = 0
-        for number, turn in enumerate(self._turns(network), 1):
-            tasks = [(pair, port_of(count + place)) for place, pair in enumerate(turn)]
-            count += len(turn)
-            told = ", ".join(" - ".join(pair) for pair in turn[:3]) + (" ..." if len(turn) > 3 else "")
-            self.progress(f"{network_label(network)}: round {number}: {told}")
+        sides = dict(zip(pods, self._at_once(look, pods)))
+        turns = {network["network"]: network["rounds"] for network in networks}
+        before = 0
+        while turns:
+            self._meet([network for network in networks if network["network"] in turns], turns, sides, before)
+            before += max(map(len, turns.values()))
+            turns = self._further(networks, turns)
+        for network in networks:
+            self.sides[network["network"]] = [sides[(network["network"], node)] for node in sorted(network["nodes"])]
 
-            def test(task: tuple[list[str], int], number: int = number) -> Json:
-                (one, other), port = task
-                tests = prove(self.shell, self.now, sides[one], sides[other], settings=settings, port=port)
-                return pair_row(network, (one, other), tests, number - 1)
+    def _further(self, networks: Sequence[Json], last: Collection[str]) -> dict[str, list[list[list[str]]]]:
+        """Return the next round of each network whose last one left somebody undecided."""
+        found = {}
+        for network in networks:
+            name, seed = network["network"], self.request.plan.get("seed", 0)
+            tested = 1 + max((row["round"] for row in self.rows if row["network"] == name), default=0)
+            if name in last and tested < len(network["rounds"]) + network["more_rounds"]:
+                turn = next_turn(network, self.rows, seed)
+                found.update({name: [turn]} if turn else {})
+        return found
 
-            rows = self._at_once(test, tasks)
-            self.rows += rows
-            self.progress(f"{network_label(network)}: round {number}: {said_of(rows)}")
+    def _meet(
+        self, networks: Sequence[Json], turns: Mapping[str, Sequence[Any]], sides: dict[End, Side], before: int
+    ) -> None:
+        """Let the pods of these networks meet in these rounds after so many others, and take the rows of it."""
+        slots: dict[End, list[Slot]] = defaultdict(list)
+        for network in networks:
+            name, settings = network["network"], self._settings(network)
+            for number, turn in enumerate(turns[name]):
+                for pair in turn:
+                    one, other = ((name, node) for node in pair)
+                    if may_meet(sides[one], sides[other], settings):
+                        slots[one].append(Slot(number, sides[other]))
+                        slots[other].append(Slot(number, sides[one]))
+        of = {network["network"]: network for network in networks}
+        limit, rounds = self.request.settings.limit, max(map(len, turns.values()))
+        begin = self.now() + lead(len(slots), limit)
 
-    def _turns(self, network: Json) -> Iterator[list[list[str]]]:
-        """Yield the planned rounds, and those that follow from what came of them."""
-        yield from network["rounds"]
-        seed = self.request.plan.get("seed", 0)
-        while network["more_rounds"] and (turn := next_turn(network, self.rows, seed)):
-            yield turn
+        def tell(end: End) -> Problem | None:
+            side, settings = sides[end], self._settings(of[end[0]])
+            try:
+                text = table(side, slots[end], settings, wait=begin - self.now())
+                output = self.shell.run(side.pod, scripts.begin(side.node), _REACH, text)
+            except ShellTrouble as trouble:
+                return trouble_problem(trouble)
+            return None if output.stdout.strip() == "begun" else unreadable(output.text)
+
+        def ask(end: End) -> Words | Problem:
+            grace = max(1, round(begin + rounds * limit - self.now()) + _AFTER)
+            try:
+                return read_words(self.shell.run(sides[end].pod, scripts.collect(end[1], grace), grace + _REACH).stdout)
+            except ShellTrouble as trouble:
+                return trouble_problem(trouble)
+
+        told = dict(zip(slots, self._at_once(tell, slots)))
+        for number in range(rounds if slots else 0):
+            (self.pause or self.stop.wait)(max(0.0, begin + number * limit - self.now()))
+            pairs = sum(len(each[number]) for each in turns.values() if number < len(each))
+            left = (rounds - number) * limit
+            self.progress(f"round {before + number + 1} of {before + rounds}: {pairs} pairs, {left} s at most are left")
+        reached = [end for end, problem in told.items() if problem is None]
+        found = dict(zip(reached, self._at_once(ask, reached)))
+        words: dict[End, Words] = {}
+        for end in slots:
+            problem = told[end]
+            answer = found.get(end, problem)
+            if isinstance(answer, Words):
+                words[end] = answer
+            elif answer is not None:
+                sides[end] = replace(sides[end], problems={"pods": answer})
+        for network in networks:
+            name, settings = network["network"], self._settings(network)
+            for number, turn in enumerate(turns[name]):
+                rows = []
+                for pair in turn:
+                    met = [sides[(name, node)] for node in pair]
+                    said = {node: words.get((name, node), Words()).slots.get(number, {}) for node in pair}
+                    tests = judge_pair(met[0], met[1], said, settings, number)
+                    rows.append(pair_row(network, pair, tests, before + number))
+                self.rows += rows
+                self.progress(f"{network_label(network)}: round {before + number + 1}: {said_of(rows)}")
+
+    def _settings(self, network: Json) -> Settings:
+        return self.request.settings._replace(mtu=network["mtu"], idle=self.request.pairs_of)
 
     def _at_once(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the result of ``work`` for each item, done at the same time; an interruption ends the waits in it."""
@@ -174,6 +268,7 @@ def pods_of(request: Request, index: int) -> list[Json]:
             tolerations=list(policy.get("tolerations") or []),
             pairs_of=request.pairs_of,
             runtime_class=request.runtime_class,
+            command=scripts.probe(INTERFACE, gpu=request.settings.gpu, stay=True),
         )
         for place, node in enumerate(sorted(network["nodes"]))
     ]
@@ -183,8 +278,3 @@ def first_pods(request: Request) -> list[Json]:
     """Return the first test pod of every network of the plan: the others differ from it in name and node alone."""
     found = (pods_of(request, index)[:1] for index in range(len(request.plan["networks"])))
     return [pod for pods in found for pod in pods]
-
-
-def port_of(count: int) -> int:
-    """Return the first of six ports of the ``count``-th pair: no two pairs in flight share one."""
-    return _FIRST_PORT + (count * _PORTS_OF_A_PAIR) % _PORTS

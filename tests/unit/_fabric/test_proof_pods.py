@@ -141,6 +141,7 @@ def pod(**changes: Any) -> Json:
         "deadline": 900,
         "settings": {},
         "tolerations": [],
+        "command": ["sh", "-c", "sleep infinity"],
     }
     return pod_of("name", **{**given, **changes})
 

@@ -131,9 +131,11 @@ class FakeServer:
             return failure(404, "NotFound", "the server could not find the requested resource")
         if method == "POST":
             return self._create(plural, namespace, json.loads(body or b"{}"), query)
+        data = json.loads(body) if body else {}
+        if not name and method == "DELETE":
+            return self._delete_all(plural, namespace, query["labelSelector"])
         if not name:
             return self._list(plural, namespace, query)
-        data = json.loads(body) if body else {}
         if method == "PATCH":
             return self._apply((plural, namespace, name), data, query)
         live = self.objects.get((plural, namespace, name))
@@ -253,6 +255,12 @@ class FakeServer:
         if "dryRun" not in options:
             del self.objects[place]
         return good({"kind": "Status", "status": "Success"})
+
+    def _delete_all(self, plural: str, namespace: str, label: str) -> Reply:
+        for place, live in [*self.objects.items()]:
+            if place[:2] == (plural, namespace) and self._matches(live, label):
+                self._delete(place, live, {"preconditions": {"uid": live["metadata"]["uid"]}})
+        return good({"kind": f"{self.plurals[plural]}List", "items": []})
 
     def written(self) -> list[tuple[str, str]]:
         """Return the requests that may have changed something, but for the Lease of a set."""

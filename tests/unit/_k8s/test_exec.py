@@ -53,6 +53,7 @@ class FakeStreams:
     opened: list[str] = field(default_factory=list)
     closed: int = 0
     seconds: float = 0.0
+    sent: list[bytes] = field(default_factory=list)
 
     def __call__(self, path: str, seconds: float) -> Stream:
         self.opened.append(path)
@@ -69,6 +70,9 @@ class FakeStreams:
             return b""
         self.messages.pop(0)
         return message
+
+    def send(self, data: bytes) -> None:
+        self.sent.append(data)
 
     def close(self) -> None:
         self.closed += 1
@@ -97,6 +101,17 @@ def test_every_word_of_the_command_stays_one() -> None:
     query = parse_qsl(urlsplit(exec_path("ns", "p/../q", "ctr", ["sh", "-c", "a b&c=d\n", ""])).query, True)
     assert [value for name, value in query if name == "command"] == ["sh", "-c", "a b&c=d\n", ""]
     assert "/pods/p%2F..%2Fq/exec" in exec_path("ns", "p/../q", "ctr", [])
+
+
+def test_the_input_of_a_command_is_sent_in_whole_and_asked_for_in_the_path() -> None:
+    streams, text = FakeStreams([SUCCESS]), "line \u00e9\n" * 5000
+    clock = Clock(lambda: streams.time.value, streams.time.sleep)
+    Executor(streams, clock).run("ns", "pod", "ctr", ["sh"], limit=5, stdin=text)
+    assert {message[0] for message in streams.sent} == {0}
+    assert b"".join(message[1:] for message in streams.sent).decode() == text
+    assert max(map(len, streams.sent)) <= 16 * 1024 + 1
+    assert "stdin=true" in streams.opened[0]
+    assert "stdin" not in exec_path("ns", "pod", "ctr", ["sh"])
 
 
 def test_a_character_that_is_cut_between_messages_stays_whole() -> None:

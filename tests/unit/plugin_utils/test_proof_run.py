@@ -18,11 +18,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import ExecFault, Executed, Executor, Stream
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import NETWORK_STATUS
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import MOST_AT_ONCE
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import Interrupted, interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods, PodShell
@@ -31,7 +31,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import (
     Request,
     first_pods,
     pods_of,
-    port_of,
     said_of,
 )
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, connect, failure
@@ -50,7 +49,7 @@ def never_opened(path: str, seconds: float) -> Stream:
     raise AssertionError(f"{path} within {seconds}")
 
 
-def network(name: str, nodes: list[str]) -> Json:
+def network(name: str, nodes: list[str], wave: int = 0) -> Json:
     return {
         "network": name,
         "kind": "MacvlanNetwork",
@@ -64,6 +63,7 @@ def network(name: str, nodes: list[str]) -> Json:
         "rounds": named_rounds(nodes),
         "more_rounds": 0,
         "deadline": 900,
+        "wave": wave,
     }
 
 
@@ -74,14 +74,14 @@ def named_rounds(nodes: list[str]) -> list[list[list[str]]]:
 class World:
     """A cluster in memory whose pods become ready at once, each with an address of its own."""
 
-    def __init__(self, nodes: list[str], networks: int = 1) -> None:
+    def __init__(self, nodes: list[str], networks: int = 1, waves: int = 1) -> None:
         self.server, self.shell, self.time = FakeServer(), MemoryPods(), FakeTime()
         self.nodes = nodes
         self.said: list[str] = []
         self.server.after_apply = self.start
         self.plan: Json = {
             "schedule": "all",
-            "networks": [network(f"ns/rail{number}", nodes) for number in range(networks)],
+            "networks": [network(f"ns/rail{number}", nodes, number % waves) for number in range(networks)],
             "left_out": [],
         }
         self.pods = ClusterPods(connect(self.server, self.time), RUN, self.said.append)
@@ -99,10 +99,13 @@ class World:
 
     def proof_run(self) -> ProofRun:
         request = Request(self.plan, RUN, "image", Settings(), 30, {"settings": {}}, {})
-        return ProofRun(request, self.pods, self.shell, lambda: 0.0, self.said.append, stop=self.pods.stop)
+        clock = self.time.clock()
+        return ProofRun(
+            request, self.pods, self.shell, clock.now, self.said.append, stop=self.pods.stop, pause=clock.sleep
+        )
 
     def left(self) -> list[str]:
-        return sorted(name for plural, _namespace, name in self.server.objects if plural == "pods")
+        return sorted(name for plural, _namespace, name in [*self.server.objects] if plural == "pods")
 
 
 def test_every_pair_of_every_network_is_tested_and_nothing_is_left() -> None:
@@ -120,16 +123,42 @@ def test_every_pair_of_every_network_is_tested_and_nothing_is_left() -> None:
     assert world.pods.notices == []
 
 
-def test_networks_take_turns_so_that_a_node_holds_one_device_at_a_time() -> None:
-    world = World(["a", "b"], networks=3)
+def test_networks_of_a_wave_are_tested_at_once_and_waves_one_after_another() -> None:
+    """So that a node holds one device at a time where networks share them."""
+    for waves, most in ((1, 8), (2, 4), (4, 2)):
+        world = World(["a", "b"], networks=4, waves=waves)
+        proof_run = world.proof_run()
+        proof_run.run()
+        assert world.most_pods == most
+        assert len({row["network"] for row in proof_run.rows}) == 4
+
+
+def test_a_pod_costs_few_requests_and_two_commands_however_many_it_meets() -> None:
+    """One that makes it, one that reads what it printed, and two commands; the others are for all pods together."""
+    world = World([f"n{number:02}" for number in range(16)], networks=2)
+    proof_run = world.proof_run()
+    proof_run.run()
+    assert len(proof_run.rows) == 2 * 15 * 8
+    programs = [program for _pod, program, _words, _limit in world.shell.calls]
+    assert {name: programs.count(name) for name in ("probe", "begin", "collect")} == dict.fromkeys(
+        ("probe", "begin", "collect"), 32
+    )
+    assert sum(world.pods.connection.sent.values()) <= 32 + 4
+
+
+def test_slots_begin_when_every_pod_was_told_and_nothing_is_asked_before_the_last_one() -> None:
+    world = World(["a", "b", "c", "d"])
+    asked: list[float] = []
+    world.shell.before = lambda _pod, program: asked.append(world.time.seconds) if program == "collect" else None
     world.proof_run().run()
-    assert world.most_pods == 2
+    waits = [float(text.split()[1]) for text in (table.splitlines()[0] for table in world.shell.tables.values())]
+    assert waits == [pytest.approx(154)] * 4, "one and a half seconds and a hundredth for each pod"
+    assert asked == [pytest.approx(1.54 + 2 * 30)] * 4
 
 
 @pytest.mark.parametrize("parallel", [1, 2, 4])
-@pytest.mark.parametrize("program", ["probe", "rping"])
-def test_as_many_are_tested_at_a_time_as_are_asked_for_and_no_more(parallel: int, program: str) -> None:
-    """Eight pods are looked into, then the four pairs of each round are tested."""
+@pytest.mark.parametrize("program", ["probe", "begin", "collect"])
+def test_as_many_requests_are_under_way_as_are_asked_for_and_no_more(parallel: int, program: str) -> None:
     world = World(list("abcdefgh"))
     together, lock, flying = threading.Barrier(parallel, timeout=30), threading.Lock(), [0, 0]
 
@@ -150,15 +179,8 @@ def test_as_many_are_tested_at_a_time_as_are_asked_for_and_no_more(parallel: int
     assert {row["verdict"] for row in proof_run.rows} == {"pass"}
 
 
-def test_pairs_in_flight_share_no_port() -> None:
-    assert MOST_AT_ONCE < 1000
-    firsts = [port_of(count) for count in range(1000)]
-    assert len({port + offset for port in firsts for offset in range(6)}) == 6000
-    assert max(firsts) + 5 < 32768, "the ports of outgoing connections begin there"
-
-
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), SystemExit(1), Interrupted()])
-@pytest.mark.parametrize("program", ["probe", "ping", "ib_write_bw"])
+@pytest.mark.parametrize("program", ["probe", "begin", "collect"])
 def test_pods_go_whatever_happens(error: BaseException, program: str) -> None:
     world = World(["a", "b", "c", "d"])
 
@@ -184,7 +206,7 @@ def test_pods_go_when_only_some_could_be_made() -> None:
         return None
 
     world.server.intercept = refuse_the_second
-    with pytest.raises(BatchError, match="exceeded quota"):
+    with pytest.raises(ApiFault, match="exceeded quota"):
         world.proof_run().run()
     assert len(made) == 2
     assert world.left() == []
@@ -213,18 +235,21 @@ def test_pods_that_cannot_be_removed_are_named_and_the_results_stay() -> None:
         assert words in notice
 
 
-def test_a_pod_that_somebody_deletes_in_the_middle_is_a_verdict() -> None:
-    world = World(["a", "b"])
+@pytest.mark.parametrize("when", ["begin", "collect"])
+def test_a_pod_that_somebody_deletes_in_the_middle_is_a_verdict_on_its_pairs(when: str) -> None:
+    world = World(["a", "b", "c"])
 
     def vanish(pod: str, program: str) -> None:
-        if program == "ping":
+        if program == when and pod.endswith("-1"):
             world.server.objects.pop(("pods", "ns", pod.rpartition("/")[2]), None)
             raise ShellTrouble("pod_gone", f'pods "{pod}" not found')
 
     world.shell.before = vanish
     proof_run = world.proof_run()
     proof_run.run()
-    assert proof_run.rows[0]["verdict"] == "fail"
+    verdicts = {(row["a"], row["b"]): row["tests"][0]["summary"] for row in proof_run.rows if row["verdict"] == "fail"}
+    assert set(verdicts) == {("a", "b"), ("b", "c")}
+    assert all(words.startswith("b: pods ") and words.endswith(" not found") for words in verdicts.values())
     assert world.left() == []
     assert world.pods.notices == []
 
@@ -278,6 +303,7 @@ def test_what_a_killed_test_of_one_node_left_is_swept_before_the_next_one_of_tha
             deadline=900,
             settings={},
             tolerations=[],
+            command=["sh"],
             pairs_of=tested,
         )
         body["metadata"]["managedFields"] = [
@@ -312,7 +338,8 @@ def test_pods_get_what_the_fabric_says_of_pods_and_of_its_nodes() -> None:
 def test_pods_of_the_pairs_of_one_node_are_found_and_swept_when_their_run_was_killed() -> None:
     world = World(["a", "b"])
     request = replace(world.proof_run().request, pairs_of="a")
-    world.pods.make(pods_of(request, 0))
+    for pod in pods_of(request, 0):
+        world.pods.make(pod)
     assert len(world.left()) == 2
     world.pods.sweep(["ns"], pairs_of="a")
     assert world.left() == []
@@ -415,7 +442,7 @@ def test_who_interrupts_a_proof_does_not_wait_for_pods_that_end_slowly() -> None
         body["metadata"]["finalizers"] = ["example.com/slow"]
 
     def interrupt(_pod: str, program: str) -> None:
-        if program == "ping":
+        if program == "begin":
             raise Interrupted
 
     world.server.after_apply, world.shell.before = start_for_long, interrupt
@@ -432,7 +459,7 @@ def test_the_shell_translates_what_the_executor_says(kind: str) -> None:
         raise ExecFault(kind, "words")
 
     with pytest.raises(ShellTrouble, match="words") as caught:
-        PodShell(Executor(refuse)).run("ns/a", ["true"], 5)
+        PodShell(Executor(refuse), connect(FakeServer())).run("ns/a", ["true"], 5)
     assert caught.value.kind == kind
 
 
@@ -445,5 +472,28 @@ def test_the_shell_asks_for_the_test_container(monkeypatch: pytest.MonkeyPatch) 
 
     executor = Executor(never_opened)
     monkeypatch.setattr(executor, "run", run)
-    assert PodShell(executor).run("ns/a", ["true"], 5) == Output(3, "out", "err")
-    assert asked == [(("ns", "a", "rdma-test-ctr", ["true"]), {"limit": 5})]
+    assert PodShell(executor, connect(FakeServer())).run("ns/a", ["true"], 5, "in") == Output(3, "out", "err")
+    assert asked == [(("ns", "a", "rdma-test-ctr", ["true"]), {"limit": 5, "stdin": "in"})]
+
+
+def test_a_log_is_looked_at_until_it_has_its_last_line_and_not_for_ever() -> None:
+    server, time = FakeServer(), FakeTime()
+    logs = [b"netdev|lo\n", b"netdev|lo\nend\n", b"half"]
+    server.intercept = lambda _number, _method, path: (
+        Reply(200, {}, logs.pop(0) if len(logs) > 1 else logs[0])
+        if path == "/api/v1/namespaces/ns/pods/a/log"
+        else None
+    )
+    shell = PodShell(Executor(never_opened), connect(server, time))
+    assert shell.log("ns/a", "end", 60) == "netdev|lo\nend\n"
+    assert time.slept == [1.0]
+    assert shell.log("ns/a", "end", 5) == "half"
+    assert len(time.slept) == 7
+
+
+def test_a_log_that_may_not_be_read_says_so() -> None:
+    server = FakeServer()
+    server.intercept = lambda _number, _method, _path: failure(403, "Forbidden", "may not get pods/log")
+    with pytest.raises(ShellTrouble, match="may not get pods/log") as caught:
+        PodShell(Executor(never_opened), connect(server)).log("ns/a", "end", 5)
+    assert caught.value.kind == "forbidden"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_verify as fabric_verify_action
-from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_arguments, options_of, request_of
+from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_arguments, request_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, MOST_AT_ONCE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
@@ -37,16 +37,15 @@ def flaws(**changes: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("parallel", [1, AT_ONCE, MOST_AT_ONCE])
-def test_pairs_at_a_time_that_a_controller_bears_are_what_the_proof_gets(parallel: int) -> None:
+def test_requests_at_a_time_that_a_controller_bears_are_what_the_proof_gets(parallel: int) -> None:
     assert flaws(parallel=parallel) == []
     asked = arguments(parallel=parallel)
-    assert options_of(asked).parallel == parallel
     assert request_of(asked, {}, "0a1b2c3d", {}).parallel == parallel
 
 
 @pytest.mark.parametrize("parallel", [-1, 0, MOST_AT_ONCE + 1])
 def test_more_or_fewer_are_refused(parallel: int) -> None:
-    assert flaws(parallel=parallel) == [f"{parallel} pairs cannot be tested at a time"]
+    assert flaws(parallel=parallel) == [f"{parallel} requests cannot be under way at a time"]
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -66,7 +65,7 @@ def test_the_specification_is_given_or_what_was_validated(tmp_path: Path) -> Non
     assert "missing required arguments: spec" in run_action("fabric_verify", given)["msg"]
     variables = {"inventory_hostname": "gpu01", "rdma_fabric_preflight_result": {"spec": {"hosts": {"gpu01": {}}}}}
     result = run_action("fabric_verify", {**given, "role_variables": True}, task_vars=variables)
-    assert "0 pairs cannot be tested" in result["msg"]
+    assert "0 requests cannot be under way" in result["msg"]
     assert "hosts" not in result["msg"]
 
 

@@ -130,10 +130,12 @@ def test_pod(
     deadline: int,
     settings: Object,
     tolerations: list[Object],
+    command: Sequence[str],
     pairs_of: str = "",
     runtime_class: str = "",
 ) -> Object:
-    """Return one test pod on ``node`` with ``network`` (``namespace/name``) and one of each of ``resources``.
+    """Return one test pod on ``node`` with ``network`` (``namespace/name``) and one of each of ``resources``, that runs
+    ``command``.
 
     It is scheduled, not placed, so that the node's resources are counted; kubelet ends it after ``deadline`` seconds.
     ``pairs_of`` is the one node whose pairs are tested, if so: it may be cordoned. ``runtime_class`` is the name of the
@@ -147,7 +149,7 @@ def test_pod(
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", "-c", "sleep infinity"],
+        "command": list(command),
         "resources": {"limits": {**_LIMITS, **amounts}, "requests": {**_REQUESTS, **amounts}},
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs one command in a pod, over a websocket of the API server.
 
-The protocol is ``v4.channel.k8s.io``: binary messages whose first byte is the channel (1 standard output, 2 standard
-error, 3 the command's status as a Status object).
+The protocol is ``v4.channel.k8s.io``: binary messages whose first byte is the channel (0 standard input, 1 standard
+output, 2 standard error, 3 the command's status as a Status object). It has no end of the input: a command has to know.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ except ImportError:
 
 PROTOCOL = "v4.channel.k8s.io"
 MOST_BYTES = 1024 * 1024
-_STDOUT, _STDERR, _STATUS = 1, 2, 3
+_STDIN, _STDOUT, _STDERR, _STATUS = 0, 1, 2, 3
+_MOST_SENT = 16 * 1024
 _SLICE = 0.5
 _GRACE = 5.0
 _OPENING_TRIES = 3
@@ -84,6 +85,9 @@ class Stream(Protocol):
     def receive(self, seconds: float) -> bytes | None:
         """Return the next message, empty bytes when none comes within ``seconds``, None when the other end closed."""
 
+    def send(self, data: bytes) -> None:
+        """Send one message. Raises ApiFault."""
+
     def close(self) -> None:
         """Close the connection; the command is not told."""
 
@@ -103,12 +107,16 @@ class Executor:
     clock: Clock = field(default_factory=Clock)
     stopped: Callable[[], bool] = lambda: False
 
-    def run(self, namespace: str, pod: str, container: str, argv: Sequence[str], *, limit: float) -> Executed:
+    def run(
+        self, namespace: str, pod: str, container: str, argv: Sequence[str], *, limit: float, stdin: str = ""
+    ) -> Executed:
         """Run ``argv`` and return what it left; raises ExecFault when it does not end within ``limit`` seconds."""
         deadline = self.clock.now() + limit
-        path = exec_path(namespace, pod, container, argv)
+        path, data = exec_path(namespace, pod, container, argv, stdin=bool(stdin)), stdin.encode()
         stream = self._opened(path, deadline)
         try:
+            for start in range(0, len(data), _MOST_SENT):
+                stream.send(bytes([_STDIN]) + data[start : start + _MOST_SENT])
             # A message of which now and then a byte comes has no end either.
             return in_time(lambda: self._read(stream, deadline, limit), limit + _GRACE, _what(path))
         except ApiFault as fault:
@@ -149,9 +157,10 @@ class Executor:
         return Executed(status, *(bytes(outputs[each]).decode("utf-8", "replace") for each in (_STDOUT, _STDERR)))
 
 
-def exec_path(namespace: str, pod: str, container: str, argv: Sequence[str]) -> str:
+def exec_path(namespace: str, pod: str, container: str, argv: Sequence[str], *, stdin: bool = False) -> str:
     """Return the path of the exec request; every word of ``argv`` stays one word."""
-    query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", word) for word in argv)]
+    streams = [(name, "true") for name in (*(["stdin"] if stdin else []), "stdout", "stderr")]
+    query = [("container", container), *streams, *(("command", word) for word in argv)]
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/exec?{urlencode(query)}"
 
 
@@ -242,6 +251,12 @@ class _WebSocketStream:
         except (WEBSOCKET.WebSocketException, OSError):
             return None
         return None if opcode == WEBSOCKET.ABNF.OPCODE_CLOSE else bytes(data)
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._socket.send_binary(data)
+        except (WEBSOCKET.WebSocketException, OSError) as err:
+            raise ApiFault(Fault.UNREACHABLE, f"send to a command: {err}") from err
 
     def close(self) -> None:
         # Without waiting for the other end's own close: a hung one would cost its timeout again.

@@ -157,7 +157,10 @@ def proof_needs(namespaces: Iterable[str]) -> Needs:
     found = [Need("", "nodes", "", "list"), Need("", "namespaces", "", "get"), Need("", "pods", "", "list")]
     found.append(Need("k8s.cni.cncf.io", "network-attachment-definitions", "", "get"))
     for place in sorted(set(namespaces)):
-        found += [Need("", "pods", place, verb) for verb in ("create", "delete", "get", "list", "patch")]
+        found += [
+            Need("", "pods", place, verb) for verb in ("create", "delete", "deletecollection", "get", "list", "patch")
+        ]
+        found.append(Need("", "pods/log", place, "get"))
         # A stream is opened by a GET; since Kubernetes 1.35 the server asks for "create" as well.
         found += [Need("", "pods/exec", place, verb) for verb in ("create", "get")]
         found.append(Need("", "events", place, "list"))

@@ -10,7 +10,6 @@ in ``_port_counters.py``.
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import (
@@ -23,9 +22,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import 
 
 from ..problem import Problem, problem_of
 from .scripts import UsedPort
-
-_LINE = re.compile(r"^counter\|(before|after)\|(\w{1,16})/(\w{1,64})\|(\d{1,20})$", re.ASCII)
-_PREFIX = "counter|"
 
 Values = Dict[str, int]
 Rises = Dict[str, int]
@@ -90,19 +86,8 @@ _KNOWN = (*LOSSES, *SIGNS, *LOADS)
 # What soft RoCE counts beside its errors.
 _EMULATED = ("hw_counters/sent_pkts", "hw_counters/rcvd_pkts")
 _EMULATED_SHARE = 500
-
-
-def split_counters(text: str) -> tuple[Reading, str]:
-    """Return the counters that a script printed among a program's output, and that output without them."""
-    reading, rest = Reading({}, {}), []
-    for line in text.split("\n"):
-        found = _LINE.match(line)
-        if found:
-            values = reading.before if found[1] == "before" else reading.after
-            values[f"{found[2]}/{found[3]}"] = int(found[4])
-        elif not line.startswith(_PREFIX):
-            rest.append(line)
-    return reading, "\n".join(rest)
+TOLD = (*_KNOWN, *(name.partition("/")[2] for name in _EMULATED))
+"""The counters that a pod tells, by their places here."""
 
 
 def rises(reading: Reading) -> Rises:

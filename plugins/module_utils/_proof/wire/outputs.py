@@ -27,7 +27,9 @@ _TOO_LONG = re.compile(r"message too long|Frag(?:mentation)? needed|Packet too b
 _OLD_PING = re.compile(r"(?:invalid|unrecognized) option.{0,12}M|unknown option", re.IGNORECASE)
 _NO_RAW_SOCKET = re.compile(r"operation not permitted|lacking privilege|socket: permission denied", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"Host Unreachable|Network is unreachable|No route to host", re.IGNORECASE)
-_NOT_YET = re.compile(r"RDMA_CM_EVENT_REJECTED|Connection refused|cma event.{0,20}REJECTED", re.IGNORECASE)
+_NOT_YET = re.compile(
+    r"RDMA_CM_EVENT_REJECTED|Connection refused|cma event.{0,20}REJECTED|Couldn't connect to", re.IGNORECASE
+)
 _CM_EVENT = re.compile(r"RDMA_CM_EVENT_(\w{3,24})", re.ASCII)
 _COMPARISON = re.compile(r"data mismatch|validat\w{0,6} (?:error|failed)", re.IGNORECASE)
 
@@ -104,7 +106,7 @@ def _ping_not_run(text: str) -> Judged:
 
 
 def may_come_up(output: Output) -> bool:
-    """Tell whether a client of rping was refused as by a server side that does not listen yet."""
+    """Tell whether a client was refused as by a server side that does not listen yet."""
     return output.status != 0 and bool(_NOT_YET.search(output.text))
 
 

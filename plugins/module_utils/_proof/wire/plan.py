@@ -8,6 +8,7 @@ Everything that keeps a proof from starting is found here, all of it at once, be
 
 from __future__ import annotations
 
+from collections import Counter
 from types import MappingProxyType
 from typing import Any, Collection, Dict, Mapping, NamedTuple, Sequence
 
@@ -22,21 +23,17 @@ from .side import GPU_TEST, Known
 Plan = Dict[str, Any]
 
 AT_ONCE = 16
-"""Pairs of one round that are measured at the same time, unless more or fewer are asked for."""
+"""Requests about test pods that are under way at the same time, unless more or fewer are asked for."""
 MOST_AT_ONCE = 256
-"""Each pair in flight takes a thread here, and a stream of the API server and of a kubelet: with its descriptors this
-many stay below the usual limit of 1024 of a process, and their ports (``port_of``) apart."""
+"""Each takes a thread here, and a stream of the API server and of a kubelet: with its descriptors this many stay below
+the usual limit of 1024 of a process."""
 MOST_PAIRS = 100_000
 """Pairs of one run, over all networks. Each takes some 4 kB of ``verify.json``, which the report reads whole."""
 LEAF_LABEL = "network.topology.nvidia.com/leaf"
 """The leaf switch of a node, as Topograph labels it (NVIDIA/topograph, pkg/topology)."""
 _SOURCE = "verify"
-# Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests and a latency test
-# with their servers, and two more bandwidth tests with GPU memory.
-_PROGRAMS = 9
-_GPU_PROGRAMS = 4
-_REACH = 60
 _MARGIN = 300
+_SECONDS_OF_A_TABLE = 0.01
 _MOST_NAMED = 8
 _MOST_USERS = 3
 
@@ -45,7 +42,7 @@ class ProofOptions(NamedTuple):
     """What is asked for: networks by name (empty: all), resources by network, the schedule, a namespace for the pods.
 
     ``ready_timeout`` and ``test_timeout`` are in seconds. ``gpu`` is the resource of a GPU that each pod gets as well;
-    without it no GPU memory is tested. ``parallel`` pairs are measured at a time. ``seed`` gives the order of pairs.
+    without it no GPU memory is tested. ``seed`` gives the order of pairs.
     """
 
     networks: Sequence[str]
@@ -55,7 +52,6 @@ class ProofOptions(NamedTuple):
     ready_timeout: int
     test_timeout: int
     gpu: str = ""
-    parallel: int = AT_ONCE
     seed: int = 0
 
     @property
@@ -86,9 +82,10 @@ class Surroundings(NamedTuple):
 def make_plan(options: ProofOptions, around: Surroundings) -> Plan:
     """Return ``{"schedule", "seed", "networks", "left_out", "tests"}``; raises InvalidInput with all that forbids it.
 
-    Each network has ``network, namespace, resources, resource, rail, mtu, nodes, rounds, deadline``: ``resources`` that
-    a pod asks for, ``resource`` the same in words, ``nodes`` mapping node names to inventory hosts, ``deadline`` the
-    seconds after which its pods end themselves.
+    Each network has ``network, namespace, resources, resource, rail, mtu, nodes, rounds, wave, deadline``:
+    ``resources`` that a pod asks for, ``resource`` the same in words, ``nodes`` mapping node names to inventory hosts,
+    ``wave`` the same number for networks that are tested at once, ``deadline`` the seconds after which its pods end
+    themselves.
     """
     violations: list[Violation] = []
     if options.schedule not in SCHEDULES:
@@ -106,6 +103,7 @@ def make_plan(options: ProofOptions, around: Surroundings) -> Plan:
     violations += _too_many(pairs)
     if violations:
         raise InvalidInput(violations)
+    _take_turns(options, around, networks)
     return {
         "schedule": options.schedule,
         "seed": options.seed,
@@ -266,7 +264,6 @@ def _planned(
         "leaves": leaves,
         "rounds": turns,
         "more_rounds": more,
-        "deadline": options.ready_timeout + _longest(len(nodes), turns + turns[:1] * more, options) + _MARGIN,
     }
     return planned, flaws, left_out
 
@@ -277,15 +274,40 @@ def _named_rounds(options: ProofOptions, nodes: Sequence[str], leaves: Mapping[s
     return [[[nodes[one], nodes[other]] for one, other in turn] for turn in turns]
 
 
-def _longest(pods: int, turns: Sequence[Sequence[Any]], options: ProofOptions) -> int:
-    """Return the seconds that looking into pods and testing the pairs of every round may take."""
-    looks, batches = _batches(pods, options), sum(_batches(len(turn), options) for turn in turns)
-    programs = _PROGRAMS + (_GPU_PROGRAMS if options.gpu else 0)
-    return looks * _REACH + batches * programs * (options.test_timeout + _REACH)
+def _take_turns(options: ProofOptions, around: Surroundings, networks: Sequence[dict[str, Any]]) -> None:
+    """Give each network its wave, and a deadline by what the waves take.
+
+    Two that may share a port would halve each other's rate, and two pods of a node need a device each: networks are
+    tested at once where each has a master of its own and every node has devices for all of them. A GPU is for one pod.
+    """
+    waves: list[list[dict[str, Any]]] = []
+    for network in networks:
+        wave = next((each for each in waves if _at_once([*each, network], around) and not options.gpu), None)
+        if wave is None:
+            waves.append([network])
+        else:
+            wave.append(network)
+    for number, wave in enumerate(waves):
+        more = max(each["more_rounds"] for each in wave)
+        slots = max(len(each["rounds"]) for each in wave) + more
+        telling = 2 * lead(sum(len(each["nodes"]) for each in wave), options.test_timeout) * (1 + more)
+        for network in wave:
+            network["wave"] = number
+            network["deadline"] = options.ready_timeout + round(telling) + slots * options.test_timeout + _MARGIN
 
 
-def _batches(count: int, options: ProofOptions) -> int:
-    return -(-count // options.parallel)
+def _at_once(networks: Sequence[dict[str, Any]], around: Surroundings) -> bool:
+    masters = [network["master"] for network in networks]
+    wanted = Counter(resource for network in networks for resource in network["resources"])
+    nodes = {name for network in networks for name in network["nodes"]}
+    offered = [node["allocatable"] for node in around.nodes if node["name"] in nodes]
+    enough = all(each.get(resource, 0) >= count for each in offered for resource, count in wanted.items())
+    return None not in masters and len(set(masters)) == len(masters) and enough
+
+
+def lead(pods: int, slot: int) -> float:
+    """Return the seconds before the first slot, in which every pod is sent its table."""
+    return max(1.0, slot / 20) + pods * _SECONDS_OF_A_TABLE
 
 
 def _resources(options: ProofOptions, network: Mapping[str, Any]) -> list[str]:

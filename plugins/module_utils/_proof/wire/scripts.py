@@ -3,8 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What runs in a test pod: command lines, and the small POSIX shell scripts around them. Pure.
 
-The scripts need a shell, ``sleep`` and what a shell has built in. Values come in as arguments of the script, never in
-its text. Every program is ended by a watcher in the pod, so nothing outlives its time when the controller is gone.
+The scripts need a shell, ``sleep`` and what a shell has built in. Values come in as arguments of the script or by its
+standard input, never in its text. Every program is ended by a watcher in the pod, so nothing outlives its time when the
+controller is gone.
+
+Words of a command that begin with @ are filled in by the pod for each slot: the partner's address (@a), a TCP port
+(@p), bytes of a ping (@s), messages of a latency test (@i), the load of a bandwidth test (@l).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import List, NamedTuple, Sequence
 Argv = List[str]
 
 SCRATCH = "/rdma-fabric"
-"""Folder of a test pod in which the scripts leave the output of a server side."""
+"""Folder of a test pod in which the scripts leave what they were told and what they found."""
 PING_COUNT = 4
 RPING_COUNT = 10
 _IPV4_HEADERS = 28
@@ -40,7 +44,7 @@ k=$2
 get() { v=; { read -r v <"$1"; } 2>/dev/null; }
 for n in /sys/class/net/*; do [ -e "$n" ] && echo "netdev|${n##*/}"; done
 b=/sys/class/net/$1
-for f in address mtu operstate; do get "$b/$f"; echo "$f|$v"; done
+for f in address mtu operstate; do get "$b.$f"; echo "$f|$v"; done
 for d in "$b"/device/infiniband/*; do [ -e "$d" ] && echo "own|${d##*/}"; done
 for c in /dev/infiniband/*; do [ -e "$c" ] && echo "char|${c##*/}"; done
 for d in /sys/class/infiniband/*; do
@@ -100,80 +104,142 @@ echo end
 """
 _PROBE = _LOOK + _PROGRAM + _TRY + _LOOK_FOR_GPU
 
-# The counters of port $2 of device $1, as ``counters.split_counters`` reads them; $3 says when. A counter that cannot
-# be read, or has no number, is left out. Where a device is shared by network namespaces, the sysfs of a pod has no
-# counters (is_full_dev in the kernel's drivers/infiniband/core/sysfs.c); netlink tells the driver's own there.
-_COUNT = r"""
+# What a pod does with the table of ``campaign.table``: each of its slots begins at a time of /proc/uptime, and each
+# test of it ends at one, whatever becomes of the partner: a program is killed then, so delays never add up. A client
+# comes again while it is refused. Times are in hundredths of a second. Prints what ``campaign.read_words`` reads: of a
+# program that went well its numbers, of another one all that it said, of counters by how much they rose.
+# Where a device is shared by network namespaces, the sysfs of a pod has no counters (is_full_dev in the kernel's
+# drivers/infiniband/core/sysfs.c); netlink tells the driver's own there.
+_FUNCTIONS = (
+    r"""
+set -f
+b=$1 known= device=- header=
+now() { read -r u x </proc/uptime; u=${u%.*}${u#*.}; }
+nap() { sleep 0.2 2>/dev/null || sleep 1; }
+await() { while now; [ $u -lt $1 ]; do l=$((($1-u)/100)); if [ $l -gt 1 ]; then sleep $((l-1)); else nap; fi; done; }
 count() {
-  w=$3 t=
-  for f in "/sys/class/infiniband/$1/ports/$2/counters"/* "/sys/class/infiniband/$1/ports/$2/hw_counters"/*; do
-    v=; { read -r v <"$f"; } 2>/dev/null
-    case $v in ''|*[!0-9]*) continue;; esac
-    g=${f%/*} t=1
-    echo "counter|$w|${g##*/}/${f##*/}|$v"
+  c= i=0
+  [ "$device" = - ] && return
+  for f in $known; do
+    i=$((i+1))
+    for g in counters/ hw_counters/ hw_counters/vport_; do
+      v=; { read -r v <"/sys/class/infiniband/$device/ports/$number/$g$f"; } 2>/dev/null
+      case $v in ''|*[!0-9]*) ;; *) c="$c ${g%%[_o]*}$i=$v";; esac
+    done
   done
-  [ -z "$t" ] || return 0
-  set -- $(rdma statistic show link "$1/$2" 2>/dev/null)
-  while [ $# -gt 3 ]; do echo "counter|$w|hw_counters/$3|$4"; shift 2; done
+  [ -z "$c" ] || return
+  y=" $(rdma statistic show link "$device/$number" 2>/dev/null) " i=0
+  for f in $known; do
+    i=$((i+1))
+    case $y in *" $f "[0-9]*) v=${y#*" $f "}; c="$c hw$i=${v%% *}";; esac
+  done
+}
+rose() {
+  m=
+  for x in $c; do
+    case "$was " in
+      *" $x "*) ;;
+      *" ${x%%=*}="*) y=${was##*" ${x%%=*}="}; m="$m ${x%%=*}+$((${x#*=}-${y%% *}))";;
+    esac
+  done
+}
+run() {
+"""
+    + _PROGRAM
+    + r"""
+  "$r" "$@" >"$b.out" 2>&1 </dev/null & p=$!
+  ( while kill -0 $p; do now; [ $u -lt $end ] || { kill -9 $p; break; }; nap; done ) >/dev/null 2>&1 & w=$!
+  wait $p; s=$?
+  kill $w; wait $w
+}
+refused() {
+  while read -r l || [ -n "$l" ]; do
+    case $l in *"Couldn't connect to"*|*"onnection refused"*|*REJECTED*) return 0;; esac
+  done <"$b.out"
+  return 1
+}
+brief() {
+  q= h=
+  while read -r x y z v o || [ -n "$x" ]; do
+    set -- $x $y $z $v $o
+    case "$side $x $y" in
+      *" CUDA device") q="$q gpu=${o##* }";;
+      server*) ;;
+      *" "[0-9]*" packets") q="$q $x $v";;
+      *" rtt "*|*" round-trip "*) v=${v#*/}; q="$q ${v%%/*}";;
+      *" #bytes "*) h="$*";;
+      *" "[0-9]*" "[0-9]*) q="$q $*";;
+    esac
+    case "$*" in *mismatch*|*alidat*) return 1;; esac
+  done <"$b.out"
+  case $h in ''|"$bandwidth"|"$latency"|"$header") ;; *) echo "h|$k|$h"; header=$h;; esac
+  [ -n "$q" ] || [ $k = r ] || [ $side = server ]
+}
+told() {
+  { tail -c 3000 "$b.out" 2>/dev/null || while read -r l; do printf '%s\n' "$l"; done <"$b.out"; } |
+    while read -r l || [ -n "$l" ]; do printf '%s\n' "o|$n|$k|$l"; done
 }
 """
+)
 
-# A program with a limit of $3 seconds in the foreground, between two looks at the counters of port $2 of device $1;
-# no device is "-".
-_BOUNDED = rf"""
-{_COUNT}
-c=$1 i=$2 l=$3; shift 3
-[ "$c" = - ] || count "$c" "$i" before
-{_PROGRAM}
-"$r" "$@" </dev/null & p=$!
-( n=0; while [ $n -lt $l ]; do sleep 1; kill -0 $p 2>/dev/null || exit; n=$((n+1)); done; kill -9 $p
-) >/dev/null 2>&1 </dev/null &
-wait $p
-s=$?
-[ "$c" = - ] || {{ echo; count "$c" "$i" after; }}
-exit $s
+_SLOTS = r"""
+now
+while read -r what n role peer size times load; do
+  case $what in
+    at) t=$((u+n)) slot=$role late=$peer port=$size;;
+    of) device=$n number=$role;;
+    known) known="$n $role $peer $size $times $load";;
+    bandwidth) bandwidth="$n $role $peer $size $times $load";;
+    latency) latency="$n $role $peer $size $times $load";;
+    slots) count; echo "b$c";;
+    slot)
+      begin=$((t+n*slot)) j=0 said=
+      await $begin
+      if [ $u -gt $((begin+late)) ]; then echo "r|$n|late"; continue; fi
+      while read -r what k e side argv; do
+        [ "$what" = "$role" ] || continue
+        j=$((j+1)) end=$((begin+e))
+        set --
+        for x in $argv; do
+          case $x in
+            @a) x=$peer;; @s) x=$size;; @i) x=$times;; @l) x=$load;; @p) x=$((port+n%1000*8+j));;
+          esac
+          set -- "$@" $x
+        done
+        case $k in p|r) c=;; *) count;; esac
+        was=$c
+        now; from=$u
+        while :; do
+          run "$@"; now
+          [ $s != 0 ] && [ $side = client ] && [ $((end-u)) -gt 50 ] && refused || break
+          nap
+        done
+        case $k in p|r) ;; *) count;; esac
+        rose
+        if [ $s = 0 ] && brief; then :; else q=; told; fi
+        said="$said|$k$s $((u-from))$q$m"
+      done <"$b.table"
+      echo "r|$n$said";;
+  esac
+done <"$b.table"
+: >"$b.done"
 """
 
-# A server side: $1 names its files, $2 is its limit in seconds, $3 the TCP port in hexadecimal as in /proc/net/tcp, or
-# "-" for a program that listens on none; $4 and $5 are as in _BOUNDED. Answers once it listens.
-_SERVE = rf"""
-{_COUNT}
-b=$1 l=$2 h=$3; [ "$4" = - ] || count "$4" "$5" before >"$b.counters"; shift 5
-{_PROGRAM}
-( "$r" "$@" >"$b.out" 2>&1 </dev/null & p=$!; echo $p >"$b.pid"; wait $p; echo $? >"$b.rc"
-) >/dev/null 2>&1 </dev/null &
-( n=0; while [ $n -lt $l ] && [ ! -e "$b.rc" ]; do sleep 1; n=$((n+1)); done
-  [ -e "$b.rc" ] || {{ read -r p <"$b.pid" && kill -9 $p; }}
-) >/dev/null 2>&1 </dev/null &
+_BEGIN = rf"""
+b=$1
+rm -f "$b.done" 2>/dev/null
+while read -r l && [ "$l" != end ]; do printf '%s\n' "$l"; done >"$b.table"
+[ "$l" = end ] || {{ echo cut; exit 1; }}
+( {_FUNCTIONS}{_SLOTS} ) >"$b.results" 2>/dev/null </dev/null &
+echo begun
+"""
+
+# What a campaign has printed, once it is over or after $2 seconds.
+_COLLECT = r"""
 n=0
-while [ $n -lt 150 ]; do
-  p=; {{ read -r p <"$b.pid"; }} 2>/dev/null
-  if [ -n "$p" ]; then
-    [ -e "$b.rc" ] && {{ echo ended; exit 0; }}
-    [ "$h" = - ] && {{ echo started; exit 0; }}
-    for f in /proc/net/tcp /proc/net/tcp6; do
-      {{ while read -r a c d e x; do
-        case "$c $e" in *:"$h 0A") echo listening; exit 0;; esac
-      done <$f; }} 2>/dev/null
-    done
-  fi
-  sleep 0.2 2>/dev/null || sleep 1
-  n=$((n+1))
-done
-echo silent
-"""
-
-# The end of a server side: up to $2 seconds to end by itself, then it is killed. Its status, its counters as in _SERVE
-# and now, then its output. A status that is not written yet is none: its file is there a moment before.
-_FINISH = rf"""
-{_COUNT}
-b=$1 n=0 k=ended
-while [ ! -s "$b.rc" ] && [ $n -lt $2 ]; do sleep 1; n=$((n+1)); done
-[ -s "$b.rc" ] || {{ k=killed; read -r p <"$b.pid" && kill -9 $p; }} 2>/dev/null
-r=; [ $k = ended ] && read -r r <"$b.rc"
-echo "$k ${{r:-none}}"
-[ "$3" = - ] || {{ while read -r v; do echo "$v"; done <"$b.counters"; count "$3" "$4" after; }} 2>/dev/null
-tail -c 65536 "$b.out" 2>/dev/null || cat "$b.out"
+while [ ! -e "$1.done" ] && [ $n -lt $2 ]; do sleep 1; n=$((n+1)); done
+while read -r l; do printf '%s\n' "$l"; done <"$1.results"
+[ -e "$1.done" ] && echo end
 """
 
 
@@ -190,9 +256,14 @@ HARDWARE_LOAD = Load(1024 * 1024, 5000, 4)
 SOFTWARE_LOAD = Load(64 * 1024, 100, 1)
 
 
-def probe(interface: str, *, gpu: bool = False) -> Argv:
-    """Return the command that prints what ``endpoint.read_probe`` reads; with ``gpu`` also of GPU memory."""
-    return ["sh", "-c", _PROBE, "probe", interface, "gpu" if gpu else "-"]
+def probe(interface: str, *, gpu: bool = False, stay: bool = False) -> Argv:
+    """Return the command that prints what ``endpoint.read_probe`` reads; with ``gpu`` also of GPU memory.
+
+    With ``stay`` it is the command of a test pod, which has its addresses in the device's table some moments after it
+    has its interface.
+    """
+    script = f"sleep 1\n{_PROBE}exec sleep infinity" if stay else _PROBE
+    return ["sh", "-c", script, "probe", interface, "gpu" if gpu else "-"]
 
 
 LATENCY_ITERATIONS = 1000
@@ -207,74 +278,49 @@ class UsedPort(NamedTuple):
     gid_index: int | None
 
 
-def bounded(limit: int, argv: Sequence[str], counted: UsedPort | None = None) -> Argv:
-    """Return the command that runs ``argv`` for at most ``limit`` seconds; 137 is the status of one that was ended."""
-    return ["sh", "-c", _BOUNDED, "bounded", *_words(counted), str(limit), *argv]
+def begin(tag: str) -> Argv:
+    """Return the command that takes a table from its standard input, and begins with it; ``tag`` names its files."""
+    return ["sh", "-c", _BEGIN, "begin", f"{SCRATCH}/{tag}"]
 
 
-def serve(tag: str, limit: int, port: int | None, argv: Sequence[str], counted: UsedPort | None = None) -> Argv:
-    """Return the command that starts a server side; it prints listening, started (no ``port``), ended or silent."""
-    listens = "-" if port is None else f"{port:04X}"
-    return ["sh", "-c", _SERVE, "serve", f"{SCRATCH}/{tag}", str(limit), listens, *_words(counted), *argv]
+def collect(tag: str, grace: int) -> Argv:
+    """Return the command that prints what was found by a table, once it is done or after ``grace`` seconds."""
+    return ["sh", "-c", _COLLECT, "collect", f"{SCRATCH}/{tag}", str(grace)]
 
 
-def finish(tag: str, grace: int, counted: UsedPort | None = None) -> Argv:
-    """Return the command that ends the server side of ``serve`` and prints how it ended and what it printed."""
-    return ["sh", "-c", _FINISH, "finish", f"{SCRATCH}/{tag}", str(grace), *_words(counted)]
+def ping(interface: str) -> Argv:
+    """Return the ping of as many bytes as a slot says, which forbids cutting them."""
+    options = ["-n", "-c", str(PING_COUNT), "-i", "0.3", "-W", "2", "-M", "do", "-s", "@s"]
+    return ["ping", *options, "-I", interface, "@a"]
 
 
-def _words(counted: UsedPort | None) -> Argv:
-    return [counted.device, str(counted.number)] if counted else ["-", "-"]
+def ping_size(address: str, mtu: int) -> int:
+    """Return the bytes of a ping to ``address`` that fills a packet of ``mtu`` bytes."""
+    return max(mtu - (_IPV6_HEADERS if ":" in address else _IPV4_HEADERS), 0)
 
 
-def ping(interface: str, address: str, mtu: int) -> Argv:
-    """Return the ping that fills a packet of ``mtu`` bytes and forbids cutting it."""
-    headers = _IPV6_HEADERS if ":" in address else _IPV4_HEADERS
-    size = str(max(mtu - headers, 0))
-    return [
-        "ping",
-        "-n",
-        "-c",
-        str(PING_COUNT),
-        "-i",
-        "0.3",
-        "-W",
-        "2",
-        "-M",
-        "do",
-        "-s",
-        size,
-        "-I",
-        interface,
-        address,
-    ]
+def rping(own: str, *, server: bool) -> Argv:
+    """Return one side of rping; the client's compares every byte that comes back (-V)."""
+    side = ["-s", "-a", own] if server else ["-c", "-a", "@a"]
+    return ["rping", *side, "-p", "@p", "-C", str(RPING_COUNT), "-V", "-v"]
 
 
-def rping_server(address: str, port: int) -> Argv:
-    """Return the server side of rping."""
-    return ["rping", "-s", "-a", address, "-p", str(port), "-C", str(RPING_COUNT), "-V", "-v"]
+def write_bandwidth(port: UsedPort, *, server: bool, memory: Sequence[str] = ()) -> Argv:
+    """Return one side of ib_write_bw; both sides of a slot have its load."""
+    return _perftest("ib_write_bw", port, ["--report_gbits", "@l", *memory], server=server)
 
 
-def rping_client(address: str, port: int) -> Argv:
-    """Return the client side of rping, which compares every byte that comes back (-V)."""
-    return ["rping", "-c", "-a", address, "-p", str(port), "-C", str(RPING_COUNT), "-V", "-v"]
+def load_words(load: Load) -> Argv:
+    """Return what a slot says of the load of a bandwidth test."""
+    return ["-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs)]
 
 
-def write_bandwidth(port: UsedPort, load: Load, *, tcp_port: int, server: str = "", memory: Sequence[str] = ()) -> Argv:
-    """Return one side of ib_write_bw; with the address of a ``server`` it is the client side.
-
-    Both sides need the same ``load`` and ``tcp_port``; the port and the options of ``memory`` are each side's own.
-    """
-    options = ["--report_gbits", "-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs)]
-    return _perftest("ib_write_bw", port, [*options, *memory], tcp_port, server)
-
-
-def write_latency(port: UsedPort, iterations: int, *, tcp_port: int, server: str = "") -> Argv:
+def write_latency(port: UsedPort, *, server: bool) -> Argv:
     """Return one side of ib_write_lat, as ``write_bandwidth``; messages are the smallest it sends by default."""
-    return _perftest("ib_write_lat", port, ["-n", str(iterations)], tcp_port, server)
+    return _perftest("ib_write_lat", port, ["-n", "@i"], server=server)
 
 
-def _perftest(program: str, port: UsedPort, options: Sequence[str], tcp_port: int, server: str) -> Argv:
+def _perftest(program: str, port: UsedPort, options: Sequence[str], *, server: bool) -> Argv:
     index = [] if port.gid_index is None else ["-x", str(port.gid_index)]
-    argv = [program, "-d", port.device, "-i", str(port.number), *index, "-F", *options, "-p", str(tcp_port)]
-    return [*argv, server] if server else argv
+    argv = [program, "-d", port.device, "-i", str(port.number), *index, "-F", *options, "-p", "@p"]
+    return argv if server else [*argv, "@a"]

@@ -36,8 +36,14 @@ class ShellTrouble(Exception):
 class Shell(Protocol):
     """Runs commands in pods."""
 
-    def run(self, pod: str, argv: list[str], limit: float) -> Output:
+    def run(self, pod: str, argv: list[str], limit: float, stdin: str = "") -> Output:
         """Run ``argv`` in the pod ``namespace/name`` for at most ``limit`` seconds. Raises ShellTrouble."""
+
+    def log(self, pod: str, end: str, limit: float) -> str:
+        """Return what the pod's own command has printed, once it has a line ``end`` or after ``limit`` seconds.
+
+        Raises ShellTrouble.
+        """
 
 
 TROUBLES: dict[str, tuple[str, str]] = {
@@ -54,8 +60,8 @@ TROUBLES: dict[str, tuple[str, str]] = {
         "use an image that has sh, sleep, ping, rping and ib_write_bw (rdma_fabric_verify_image)",
     ),
     "forbidden": (
-        "this user may not run commands in pods",
-        "grant get and create on pods/exec in the namespace of the test pods, then run again",
+        "this user may not run commands in pods, or read what they print",
+        "grant get and create on pods/exec, and get on pods/log, in the namespace of the test pods, then run again",
     ),
     "timed_out": (
         "the command did not end in its time",

@@ -11,11 +11,11 @@ from typing import Any, Callable, NamedTuple
 
 from ..output_text import quoted
 from ..problem import Problem
-from . import outputs, scripts
+from . import outputs
 from .endpoint import Attached, Choice, Observed, attached_network, choose, interface_problem, placement_of, read_probe
 from .gpu import Ways, memory_options, ways_in_pod
 from .placement import Placement
-from .shell import Output, Shell, ShellTrouble, trouble_problem
+from .shell import Shell, ShellTrouble, trouble_problem
 
 _PROBE_LIMIT = 60
 _ANYWHERE = Placement()
@@ -67,7 +67,7 @@ class Side:
 def examine(
     shell: Shell, node: str, state: PodState, *, network: str, mtu: int | None, limits: Limits, gpu: bool = False
 ) -> Side:
-    """Look into one pod, by one command; ``limits(choice)`` tells what the facts of the host know of a device.
+    """Look at what one pod printed of itself; ``limits(choice)`` tells what the facts of the host know of a device.
 
     ``network`` is ``namespace/name`` of the attachment. With ``gpu`` the pod has a GPU, whose memory is to be tested.
     """
@@ -77,12 +77,12 @@ def examine(
     if not isinstance(attached, Attached):
         return Side(node, state.name, problems={"interface": attached})
     try:
-        output = shell.run(state.name, scripts.probe(attached.interface, gpu=gpu), _PROBE_LIMIT)
+        text = shell.log(state.name, "end", _PROBE_LIMIT)
     except ShellTrouble as trouble:
         return Side(node, state.name, attached, problems={"pods": trouble_problem(trouble)})
-    seen = read_probe(output.stdout)
+    seen = read_probe(text)
     if not seen.complete:
-        return Side(node, state.name, attached, problems={"pods": _unreadable(output)})
+        return Side(node, state.name, attached, problems={"pods": unreadable(text)})
     problems: dict[str, Problem] = {}
     found = interface_problem(seen, attached, mtu)
     if found:
@@ -113,12 +113,10 @@ def ends_of(source: Side, target: Side) -> outputs.Ends:
     )
 
 
-def _unreadable(output: Output) -> Problem:
-    cause = outputs.ended_early(output, "sh")
-    if cause and cause.problem:
-        return cause.problem
+def unreadable(text: str) -> Problem:
+    """Return what a pod whose shell prints this makes of a test."""
     return {
-        "problem": f"what is in the pod cannot be read: {quoted(output.text) or 'nothing was printed'}",
+        "problem": f"what is in the pod cannot be read: {quoted(text) or 'nothing was printed'}",
         "cause": "the image's shell is not a POSIX shell, or it was ended",
         "next_step": "use an image with sh (rdma_fabric_verify_image)",
     }

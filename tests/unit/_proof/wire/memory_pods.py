@@ -3,15 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stand-ins of the wire tests: pods whose programs answer as told, without a cluster, a network or RDMA.
 
-``MemoryPods`` takes the place of the executor. It knows the scripts by their names and answers for their programs.
+``MemoryPods`` takes the place of the shell in them. It does what the scripts do with a table, and answers for programs.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import campaign, scripts
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import TOLD
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import may_come_up
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import judge_pair, may_meet
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
 
@@ -104,52 +109,117 @@ def network_status(address: str, network: str = NETWORK) -> str:
 
 
 Answer = Output | ShellTrouble
+TRIES = 3
 
 
 @dataclass
 class MemoryPods:
-    """Stands in for commands in pods; ``answers`` maps (pod, program) to outputs, used up one by one but the last.
+    """Stands in for pods; ``answers`` maps (pod, program) to what it leaves, used up one by one but the last.
 
-    Programs are probe, serve, ping, rping, ib_write_bw and ib_write_lat; ``finished`` is what server sides had printed,
-    ``counted`` what is printed of the counters of a device, by its name.
+    Programs are ping, rping, ib_write_bw and ib_write_lat of the client side, and serve; beside them probe (the log of
+    the pod), begin and collect may answer or be in trouble. ``rising`` are the counters of a device that rise with each
+    measurement, ``late`` the pods that come too late for every slot.
     """
 
     answers: dict[tuple[str, str], list[Answer]] = field(default_factory=dict)
-    finished: str = ""
-    counted: dict[str, str] = field(default_factory=dict)
+    rising: dict[str, dict[str, int]] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
     calls: list[tuple[str, str, list[str], float]] = field(default_factory=list)
     before: Callable[[str, str], None] = lambda _pod, _program: None
+    tables: dict[str, str] = field(default_factory=dict)
 
-    def run(self, pod: str, argv: list[str], limit: float) -> Output:
-        script, words = argv[3], argv[4:]
-        ran = words[6:] if words[3:4] == ["taskset"] else words[3:]
-        program = ran[0] if script == "bounded" else script
+    def log(self, pod: str, end: str, limit: float) -> str:
+        assert end == "end"
+        return self._answer(pod, "probe", [], limit).stdout
+
+    def run(self, pod: str, argv: list[str], limit: float, stdin: str = "") -> Output:
+        script = argv[3]
+        if script == "begin":
+            self.tables[pod] = stdin
+        answer = self._answer(pod, script, argv[4:], limit)
+        if script == "begin" or answer.stdout:
+            return answer
+        return answer._replace(stdout="".join(f"{line}\n" for line in [*self._found(pod), "end"]))
+
+    def _answer(self, pod: str, program: str, words: list[str], limit: float) -> Output:
         self.calls.append((pod, program, words, limit))
         self.before(pod, program)
         given = self.answers.get((pod, program))
-        answer = (given.pop(0) if len(given) > 1 else given[0]) if given else self._usual(program, words)
+        answer = (given.pop(0) if len(given) > 1 else given[0]) if given else Output(0, USUAL.get(program, ""), "")
         if isinstance(answer, ShellTrouble):
             raise answer
         return answer
 
-    def _usual(self, program: str, words: list[str]) -> Output:
-        if program == "serve":
-            return Output(0, "started\n" if words[2] == "-" else "listening\n", "")
-        counted = self.counted.get(words[2] if program == "finish" else words[0], "")
-        texts = {
-            "ping": PASSED_PING,
-            "rping": "ping data: rdma-ping-0\n",
-            "ib_write_bw": table(),
-            "ib_write_lat": latency_table(),
-            "finish": "ended 1\n",
-        }
-        return Output(0, texts[program] + counted + (self.finished if program == "finish" else ""), "")
+    def _found(self, pod: str) -> Iterator[str]:
+        """Do what the scripts do with a table: run the programs of each slot, and say in few words how they went."""
+        lines = [line.split() for line in self.tables[pod].splitlines()]
+        (device,) = (words[1] for words in lines if words[0] == "of")
+        rising = {TOLD.index(name) + 1: by for name, by in self.rising.get(device, {}).items()}
+        yield " ".join(["b", *(f"hw{place}=2" for place in rising)])
+        for _slot, number, role, address, size, times, *load in (words for words in lines if words[0] == "slot"):
+            if pod in self.late:
+                yield f"r|{number}|late"
+                continue
+            said = [f"r|{number}"]
+            for place, (_role, test, _end, side, *argv) in enumerate((w for w in lines if w[0] == role), 1):
+                port = str(18515 + int(number) % 1000 * 8 + place)
+                filled = {"@a": [address], "@s": [size], "@i": [times], "@p": [port], "@l": load}
+                words = [each for word in argv for each in filled.get(word, [word])]
+                name = words[3] if words[0] == "taskset" else words[0]
+                program = "serve" if side == "server" else name
+                left = self._answer(pod, program, words, 0.0)
+                for _again in range(TRIES if side == "client" else 0):
+                    left = self._answer(pod, program, words, 0.0) if may_come_up(left) else left
+                told = brief(left, test, side)
+                if told is None:
+                    yield from (f"o|{number}|{test}|{line}" for line in left.text.splitlines())
+                rises = [f"hw{at}+{by}" for at, by in rising.items()] if test not in "pr" else []
+                said.append(" ".join([f"{test}{left.status}", "130", *(told or []), *rises]))
+            yield "|".join(said)
 
     def programs(self) -> list[str]:
-        """Return what was run, in order, without the ends of server sides."""
-        return [
-            f"{pod.rpartition('/')[2]} {program}" for pod, program, _words, _limit in self.calls if program != "finish"
-        ]
+        """Return what was run, in order."""
+        return [f"{pod.rpartition('/')[2]} {program}" for pod, program, _words, _limit in self.calls]
+
+
+USUAL = {
+    "begin": "begun\n",
+    "ping": PASSED_PING,
+    "rping": "ping data: rdma-ping-0\n",
+    "ib_write_bw": table(),
+    "ib_write_lat": latency_table(),
+}
+
+
+def brief(left: Output, test: str, side: str) -> list[str] | None:
+    """Return the numbers of a program that went well, as the script of the pods does; None for what says more."""
+    if left.status != 0 or "mismatch" in left.text or "alidat" in left.text:
+        return None
+    found: list[str] = []
+    for words in (line.split() for line in left.stdout.splitlines()):
+        if words[:2] == ["CUDA", "device"]:
+            found.append(f"gpu={words[-1]}")
+        elif side == "client" and words[1:2] == ["packets"]:
+            found += [words[0], words[3]]
+        elif side == "client" and words[:1] == ["rtt"]:
+            found.append(words[3].split("/")[1])
+        elif side == "client" and len(words) > 1 and words[0][0].isdigit() and words[1][0].isdigit():
+            found += words
+    return found if found or test == "r" or side == "server" else None
+
+
+def meet(shell: MemoryPods, one: Side, other: Side, settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Let two pods meet in a slot, if they may, and return what came of each test."""
+    given, said = settings or Settings(), dict[str, Any]()
+    for side, partner in ((one, other), (other, one)):
+        said[side.node] = {}
+        if may_meet(one, other, given):
+            text = campaign.table(side, [campaign.Slot(0, partner)], given, wait=0.0)
+            shell.run(side.pod, scripts.begin("t"), 30.0, text)
+    for side in (one, other) if may_meet(one, other, given) else ():
+        found = campaign.read_words(shell.run(side.pod, scripts.collect("t", 30), 60.0).stdout)
+        said[side.node] = found.slots.get(0, {})
+    return judge_pair(one, other, said, given, 0)
 
 
 ADDRESSES = {"a": "192.168.111.1", "b": "192.168.111.2"}

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 from types import MappingProxyType
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, pair_row
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
@@ -20,6 +18,7 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     PASSED_PING,
     MemoryPods,
     latency_table,
+    meet,
     network_status,
     probe_text,
     table,
@@ -56,7 +55,7 @@ def document(
                 shell.answers.update({key: [value] for key, value in _pings(one, other, bad).items()})
                 latency = latency_table(5.2 if {one, other} & {*far} else 1.82)
                 shell.answers[(found[one].pod, "ib_write_lat")] = [Output(0, latency, "")]
-                tests = prove(shell, _now, found[one], found[other], settings=Settings(), port=18515)
+                tests = meet(shell, found[one], found[other])
                 rows.append(pair_row(network, (one, other), tests, place))
     return build_document(
         plan,
@@ -67,13 +66,6 @@ def document(
         started_at="2026-01-02T03:04:05Z",
         seconds=61.5,
     )
-
-
-_TICKS = count()
-
-
-def _now() -> float:
-    return float(next(_TICKS))
 
 
 def _network(name: str, rail: int | None, nodes: list[str]) -> dict[str, Any]:
@@ -93,6 +85,7 @@ def _network(name: str, rail: int | None, nodes: list[str]) -> dict[str, Any]:
         ],
         "more_rounds": 0,
         "deadline": 900,
+        "wave": 0,
     }
 
 

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import gpu_problems
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import (
     GpuWay,
@@ -18,7 +18,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import
     ways_in_pod,
     ways_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import device_limits, make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known
@@ -26,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     ADDRESSES,
     MemoryPods,
+    meet,
     memory_pods,
     probe_text,
     sides,
@@ -60,14 +60,13 @@ def proved(
     """Return the two tests between GPU ``client`` of the client and ``server`` of the server side, at rate ``ours``."""
     given = {node: probe_text(address, cuda="memory", peer="nvidia_peermem") for node, address in ADDRESSES.items()}
     shell = memory_pods(**{**given, **probes})
-    shell.finished = cuda(server)
     for pod in ("ns/a", "ns/b"):
         of_gpus = Output(0, cuda(client) + table(ours), "")
         shell.answers[(pod, "ib_write_bw")] = [Output(0, table(), ""), of_gpus]
-    ticks = count()
+        shell.answers[(pod, "serve")] = [Output(0, cuda(server), "")]
     one, other = sides_of(shell, {}, gpu=True, known=known or Known(100, LINK, {"1b:00": NEAR, "9a:00": FAR}))
     settings = Settings(gpu=True, minimum=minimum)
-    tests = prove(shell, lambda: float(next(ticks)), one, other, settings=settings, port=18515)
+    tests = meet(shell, one, other, settings)
     return [test for test in tests if test["test"] == "gpu_bandwidth"], shell
 
 
@@ -81,9 +80,14 @@ def test_gpus_beside_their_nics_pass_both_ways_with_what_was_found() -> None:
     assert tests[0]["figures"]["threshold"] == 0.85
     assert (tests[0]["figures"]["distance"], tests[0]["figures"]["gpus"]) == ("PXB", ["1b:00", "1b:00"])
     assert tests[0]["summary"].endswith("; from GPU 1b:00 to GPU 1b:00")
-    order = [program for _pod, program, _words, _limit in shell.calls if program.startswith("ib_")]
-    assert order == ["ib_write_bw"] * 4 + ["ib_write_lat"]
-    assert {words[-1] for _pod, program, words, _limit in shell.calls if program == "probe"} == {"gpu"}
+    for pod, order in (("ns/a", "wgl"), ("ns/b", "wg")):
+        ran = [
+            (words[0], memory_of(words))
+            for each, program, words, _limit in shell.calls
+            if (each, program[:3]) == (pod, "ib_")
+        ]
+        names = {"w": ("ib_write_bw", []), "g": ("ib_write_bw", ["--use_cuda=0"]), "l": ("ib_write_lat", [])}
+        assert ran == [names[letter] for letter in order]
 
 
 def test_only_the_tests_of_gpus_use_their_memory_and_on_both_sides() -> None:
@@ -92,20 +96,6 @@ def test_only_the_tests_of_gpus_use_their_memory_and_on_both_sides() -> None:
     with_gpu = [memory_of(words) for words in ran if memory_of(words)]
     assert with_gpu == [["--use_cuda=0"]] * 4
     assert len([words for words in ran if "ib_write_bw" in words]) == 8
-
-
-def test_no_test_has_the_port_or_the_files_of_another_one() -> None:
-    _tests, shell = proved()
-    served = [words for _pod, program, words, _limit in shell.calls if program == "serve"]
-    assert [words[2] for words in served] == ["-", *(f"{18515 + number:04X}" for number in (1, 2, 4, 5, 3))]
-    assert len({words[0] for words in served}) == 6
-
-
-def test_a_server_side_has_time_to_give_its_gpu_back() -> None:
-    """Standard output to a file is written at the end of the program: one that is killed does not tell its GPU."""
-    _tests, shell = proved()
-    graces = {words[1] for _pod, program, words, _limit in shell.calls if program == "finish" and "gpu_" in words[0]}
-    assert graces == {"10"}
 
 
 def test_without_a_module_of_the_kernel_a_side_uses_dma_buf() -> None:
@@ -131,7 +121,7 @@ def test_what_keeps_a_side_from_gpu_memory_is_told_and_nothing_is_run(
     tests, shell = proved(b=probe_text(ADDRESSES["b"], **changes))
     assert [(test["verdict"], test["summary"]) for test in tests] == [("fail", f"b: {problem}")] * 2
     assert cause in tests[0]["problem"]["cause"]
-    assert not [words for _pod, _program, words, _limit in shell.calls if memory_of(words)]
+    assert {pod for pod, _program, words, _limit in shell.calls if memory_of(words)} == {"ns/a"}
 
 
 @pytest.mark.parametrize(
@@ -179,10 +169,8 @@ def test_a_gpu_in_a_narrow_slot_limits_the_rate() -> None:
 def test_without_gpus_nothing_of_them_is_looked_for() -> None:
     shell = memory_pods()
     one, other = sides(shell)
-    tests = prove(shell, lambda: 0.0, one, other, settings=Settings(), port=18515)
+    tests = meet(shell, one, other)
     assert "gpu_bandwidth" not in {test["test"] for test in tests}
-    probes = [words for _pod, program, words, _limit in shell.calls if program == "probe"]
-    assert {words[-1] for words in probes} == {"-"}
 
 
 FACTS = {
@@ -252,8 +240,6 @@ def test_pods_ask_for_a_gpu_beside_the_device_of_their_network() -> None:
     assert "gpu_bandwidth" in plan["tests"]
     without = make_plan(options(), around())
     assert "gpu_bandwidth" not in without["tests"]
-    # Two more programs with their servers may take their whole time.
-    assert planned["deadline"] - without["networks"][0]["deadline"] == 4 * (60 + 60)
 
 
 def test_a_resource_that_is_given_for_a_network_is_asked_for_once() -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     node_failure_lines,
     side_row,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import (
     NO_TASKSET,
     NOT_ALLOWED,
@@ -26,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     ADDRESSES,
     MemoryPods,
+    meet,
     memory_pods,
     probe_text,
     sides,
@@ -109,8 +108,7 @@ def with_cpus(address: str, near: str, taskset: str = "taskset|works\n") -> str:
 
 def proved(shell: MemoryPods) -> list[dict[str, Any]]:
     one, other = sides(shell)
-    ticks = count()
-    return prove(shell, lambda: float(next(ticks)), one, other, settings=Settings(), port=18515)
+    return meet(shell, one, other)
 
 
 def test_both_sides_of_a_measurement_are_held_to_the_cpus_of_their_own_nic() -> None:
@@ -120,13 +118,11 @@ def test_both_sides_of_a_measurement_are_held_to_the_cpus_of_their_own_nic() -> 
     tests = proved(shell)
     assert {test["verdict"] for test in tests} == {"pass"}
     assert shell.programs() == usual.programs()
-    assert len(shell.calls) == len(usual.calls)
     measured = [call for call in shell.calls if any(word.startswith("ib_write") for word in call[2])]
     assert len(measured) == 6
-    for pod, program, words, _limit in measured:
-        started = words[5 if program == "serve" else 3 :]
-        assert started[:3] == ["taskset", "-c", near[pod.partition("/")[2]]]
-        assert started[3].startswith("ib_write_")
+    for pod, _program, words, _limit in measured:
+        assert words[:3] == ["taskset", "-c", near[pod.partition("/")[2]]]
+        assert words[3].startswith("ib_write_")
     for _pod, _program, words, _limit in shell.calls:
         assert "rping" not in words or "taskset" not in words
     assert tests[-1]["command"].startswith(f"taskset -c {NEAR} ib_write_lat -d mlx5_0 ")

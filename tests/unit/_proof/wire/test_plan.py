@@ -125,14 +125,34 @@ def test_a_host_that_tells_the_hostname_of_another_does_not_take_its_node(copy: 
     ]
 
 
-def test_pods_may_live_long_enough_for_every_round_and_no_longer() -> None:
-    few = make_plan(options(), around())["networks"][0]["deadline"]
-    nodes = [node(f"n{number}") for number in range(8)]
-    many = make_plan(options(), around(nodes=nodes, hosts={each["name"]: None for each in nodes}))["networks"][0][
-        "deadline"
-    ]
-    assert few > 180 + 60 * 5
-    assert many - few == 6 * (few - 180 - 300 - 60)
+def deadlines(count: int, slot: int = 60) -> list[int]:
+    """Return how long pods of a hunt and of all pairs may live beside the time to become ready, in seconds."""
+    nodes = [node(f"n{number}") for number in range(count)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
+    plans = [make_plan(options(schedule=each, test_timeout=slot), there) for each in ("hunt", "all")]
+    return [plan["networks"][0]["deadline"] - 180 - 300 for plan in plans]
+
+
+def test_pods_live_for_every_slot_and_until_each_was_told_whatever_is_under_way_at_a_time() -> None:
+    """Each further round of a hunt has its own telling."""
+    assert deadlines(2)[1] == 60 + 6
+    assert deadlines(8) == [6 * (60 + 6) + 1, 7 * 60 + 6]
+    assert deadlines(80, 30) == [10 * 30 + 46, 79 * 30 + 5]
+
+
+def test_networks_that_share_no_port_and_no_device_are_tested_at_once() -> None:
+    def waves(*networks: dict[str, Any], devices: int = 8, **asked: Any) -> list[int]:
+        nodes = [node(name, allocatable={RESOURCE: devices, "nvidia.com/gpu": 8}) for name in ("n1", "n2")]
+        plan = make_plan(options(**asked), around(nodes=nodes, networks=list(networks)))
+        assert len({each["deadline"] for each in plan["networks"]}) == 1
+        return [each["wave"] for each in plan["networks"]]
+
+    rails = [{**network(f"rail{number}"), "master": f"rail{number}"} for number in range(4)]
+    assert waves(*rails) == [0, 0, 0, 0]
+    assert waves(*rails, devices=3) == [0, 0, 0, 1], "a pod of each network takes a device"
+    assert waves(*rails, gpu="nvidia.com/gpu") == [0, 1, 2, 3], "a GPU is for one pod"
+    assert waves(rails[0], {**rails[1], "master": "rail0"}) == [0, 1], "both are on one port"
+    assert waves(rails[0], {**rails[1], "master": None}, rails[2]) == [0, 1, 0], "nobody knows its port"
 
 
 def test_more_pairs_than_the_report_could_read_are_refused_before_any_is_tested() -> None:
@@ -152,29 +172,6 @@ def test_pairs_of_thousands_of_nodes_are_refused_by_their_number(monkeypatch: py
     nodes.looks = 0
     assert problems(options(), there) == {"99,980,000 pairs are more than the 100,000 of one run"}
     assert nodes.looks == 1 + len(networks), "nodes are looked through once, and once for each network"
-
-
-def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn() -> None:
-    """A round of 40 pairs is measured 16 at a time, and 80 pods are looked into as many at a time."""
-    few = make_plan(options(), around())["networks"][0]["deadline"] - 180 - 300 - 60
-    nodes = [node(f"n{number}") for number in range(80)]
-    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
-    (planned,) = make_plan(options(schedule="hunt"), there)["networks"]
-    assert ([len(turn) for turn in planned["rounds"]], planned["more_rounds"]) == ([40], 9)
-    assert planned["deadline"] == 180 + 300 + 60 * 5 + 10 * 3 * few
-
-
-@pytest.mark.parametrize(
-    ("parallel", "looks", "batches"), [(1, 80, 40), (15, 6, 3), (39, 3, 2), (40, 2, 1), (256, 1, 1)]
-)
-def test_pods_live_as_long_as_pairs_that_are_tested_so_many_at_a_time_take(
-    parallel: int, looks: int, batches: int
-) -> None:
-    few = make_plan(options(), around())["networks"][0]["deadline"] - 180 - 300 - 60
-    nodes = [node(f"n{number}") for number in range(80)]
-    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
-    (planned,) = make_plan(options(schedule="hunt", parallel=parallel), there)["networks"]
-    assert planned["deadline"] == 180 + 300 + 60 * looks + 10 * batches * few
 
 
 @pytest.mark.parametrize("name", ["rail0", "default/rail0"])

@@ -5,33 +5,50 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import time
+import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterator
+from typing import Sequence
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import proof_pods
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import perftest_result
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import split_counters
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import (
+    Settings,
+    Slot,
+    Words,
+    command_of,
+    read_words,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import (
+    table as table_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import rises
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import (
     Attached,
     choose,
     gid_of,
     read_probe,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import ended_early
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import ended_early, judge_ping
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import judge_pair
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
-from ansible_collections.rdma.fabric.tests.lab.servers import free_port
-from ansible_collections.rdma.fabric.tests.unit.processes import is_alive, is_gone
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Side
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
+    ADDRESSES,
+    PASSED_PING,
+    latency_table,
+    memory_pods,
+    sides,
+    table,
+)
+from ansible_collections.rdma.fabric.tests.unit.processes import is_gone
 
 pytestmark = pytest.mark.slow
 
@@ -40,13 +57,10 @@ SHELLS = [[str(shutil.which(words[0])), *words[1:]] for words in POSIX_SHELLS if
 
 
 @pytest.fixture(params=SHELLS, ids=lambda words: Path(words[0]).name)
-def shell(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A shell, and a folder for its servers; none of them outlives the test, whatever it finds."""
-    monkeypatch.setattr(scripts, "SCRATCH", str(tmp_path))
-    yield request.param
-    for path in tmp_path.glob("*.pid"):
-        with contextlib.suppress(ValueError, ProcessLookupError):
-            os.kill(int(path.read_text()), signal.SIGKILL)
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    """A shell of this machine."""
+    found: list[str] = request.param
+    return found
 
 
 def run(shell: list[str], argv: list[str], limit: float = 20) -> subprocess.CompletedProcess[str]:
@@ -232,199 +246,249 @@ def test_the_probe_tells_hardware_from_software(shell: list[str], tmp_path: Path
     }
 
 
-def test_both_sides_of_a_measurement_run_on_the_cpus_they_are_held_to(shell: list[str]) -> None:
-    (cpu, *_others) = sorted(os.sched_getaffinity(0))
-    held = [*Placement(str(cpu)).prefix, "grep", "Cpus_allowed_list", "/proc/self/status"]
-    assert run(shell, scripts.bounded(20, held)).stdout.split() == ["Cpus_allowed_list:", str(cpu)]
-    run(shell, scripts.serve("held", 20, None, held))
-    assert run(shell, scripts.finish("held", 20)).stdout.split()[-2:] == ["Cpus_allowed_list:", str(cpu)]
+class Pods:
+    """Pods as processes of this machine: each with a folder of its own, their programs stand-ins in one of the path.
+
+    What a shell does is told apart from what one does on a busy machine: a slot is long enough for a slow one.
+    """
+
+    def __init__(self, shell: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shell, self.folder, self.path = shell, folder, folder / "path"
+        self.path.mkdir()
+        self.devices = folder / "infiniband"
+        monkeypatch.setenv("PATH", f"/nowhere:{self.path}:{os.environ['PATH']}")
+        self.program("ping", f"cat <<'E'\n{PASSED_PING}E")
+        self.program("rping", "echo 'ping data: rdma-ping-0'")
+        self.program("ib_write_bw", f"cat <<'E'\n{table()}E")
+        self.program("ib_write_lat", f"cat <<'E'\n{latency_table()}E")
+
+    def program(self, name: str, text: str) -> None:
+        (self.path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.path / name).chmod(0o755)
+
+    def counters(self, device: str, **values: str) -> Path:
+        """Let a device have counters; return their folder."""
+        place = self.devices / device / "ports" / "1" / "hw_counters"
+        place.mkdir(parents=True, exist_ok=True)
+        for name, value in values.items():
+            (place / name).write_text(f"{value}\n")
+        return place
+
+    def run(self, argv: list[str], stdin: str = "", limit: float = 60) -> str:
+        words = [word.replace(scripts.SCRATCH, str(self.folder)) for word in argv]
+        words[2] = words[2].replace("/sys/class/infiniband", str(self.devices))
+        done = subprocess.run(
+            [*self.shell, *words[1:]], input=stdin, capture_output=True, text=True, timeout=limit, check=False
+        )
+        assert done.stderr == ""
+        return done.stdout
+
+    def begin(self, pod: str, text: str) -> None:
+        assert self.run(scripts.begin(pod), text) == "begun\n"
+
+    def collect(self, pod: str, grace: int = 50) -> Words:
+        return read_words(self.run(scripts.collect(pod, grace)))
 
 
-def test_a_program_that_taskset_does_not_find_is_told_apart(shell: list[str]) -> None:
+@pytest.fixture
+def pods(shell: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pods:
+    return Pods(shell, tmp_path, monkeypatch)
+
+
+def both() -> list[Side]:
+    return sides(memory_pods())
+
+
+def alone(pods: Pods, slots: Sequence[int] = (0,), *, wait: float = 0.0, limit: int = 20, gpu: bool = False) -> Words:
+    """Return what the first pod says whose partner is not there: its clients answer for themselves."""
+    one, other = both()
+    settings = Settings(limit=limit, gpu=gpu)
+    pods.begin("a", table_of(one, [Slot(number, other) for number in slots], settings, wait=wait))
+    return pods.collect("a")
+
+
+def test_a_pod_says_of_good_programs_their_numbers_alone(pods: Pods) -> None:
+    words = alone(pods)
+    assert words.done
+    said = words.slots[0]
+    assert said is not None
+    assert list(said) == list("prwvl")
+    assert judge_ping(said["p"].output, 9000).summary == "4 of 4 packets of 9000 bytes, 0.305 ms"
+    assert perftest_result(said["w"].output.text, "gbps")["summary"]["average_gbps"] == 92.0
+    assert perftest_result(said["l"].output.text, "gbps")["summary"]["p99_us"] == 2.73
+    assert (said["r"].output, said["v"].output) == (Output(0, "", ""), Output(0, "", ""))
+    text = (pods.folder / "a.results").read_text()
+    assert len(text.splitlines()) == 2
+    assert len(text) < 140
+
+
+def test_a_pod_keeps_statuses_and_what_failing_programs_say(pods: Pods) -> None:
+    pods.program("ping", "echo 'a b  $(id) *' >&2; printf 'half\\c'; exit 3")
+    pods.program("ib_write_bw", "echo CUDA; exit 0")
+    (pods.path / "ib_write_lat").unlink()
+    pods.program("rping", "echo data mismatch")
+    said = alone(pods).slots[0]
+    assert said is not None
+    assert said["p"].output == Output(3, "a b  $(id) *\nhalf\\c", "")
+    assert said["w"].output == Output(0, "CUDA", "")
+    assert (said["r"].output.status, said["r"].output.text) == (0, "data mismatch")
+    judged = ended_early(said["l"].output, "ib_write_lat")
+    assert judged is not None
+    assert judged.summary == "ib_write_lat is not in the test image"
+
+
+def test_programs_get_their_words_whatever_these_are(pods: Pods) -> None:
+    """A program is taken from the path, even where the shell has one of its own."""
+    pods.program("ping", 'echo "$# $*"; exit 1')
+    pods.program("ib_write_bw", 'echo "$*"; exit 1')
+    said = alone(pods, (2,)).slots[2]
+    assert said is not None
+    assert said["p"].output.text == f"14 -n -c 4 -i 0.3 -W 2 -M do -s 8972 -I net1 {ADDRESSES['b']}"
+    one, other = both()
+    command = command_of(one, other, "w", Settings(), 2)
+    assert f"ib_write_bw {said['w'].output.text}" == command
+    assert said["v"].output.text.split()[-1] == "18535"
+
+
+def test_a_program_that_hangs_is_ended_and_the_next_one_has_its_time(pods: Pods) -> None:
+    pods.program("rping", "echo before; echo $$ >$0.pid; exec sleep 100")
+    said = alone(pods, limit=10).slots[0]
+    assert said is not None
+    assert (said["r"].output.status, said["r"].output.text) == (137, "before")
+    assert is_gone(int((pods.path / "rping.pid").read_text()))
+    assert said["w"].output.status == 0
+
+
+def test_a_client_comes_again_while_it_is_refused_and_no_longer_than_its_test(pods: Pods) -> None:
+    pods.program(
+        "ib_write_bw",
+        f"[ -e $0.3 ] && {{ cat <<'E'\n{table()}E\nexit 0; }}\n"
+        "for n in 1 2 3; do [ -e $0.$n ] || { : >$0.$n; break; }; done\n"
+        'echo "Couldn\'t connect to 192.168.111.2:18517"; exit 1',
+    )
+    pods.program("rping", "echo RDMA_CM_EVENT_REJECTED; exit 1")
+    said = alone(pods).slots[0]
+    assert said is not None
+    assert said["w"].output.status == 0
+    assert (said["r"].output.status, said["r"].seconds > 2) == (1, True)
+
+
+def test_a_pod_that_comes_late_misses_its_slots_and_tells_so(pods: Pods) -> None:
+    words = alone(pods, (0, 1), wait=-15.0, limit=10)
+    assert words.slots[0] is None
+    assert words.slots[1] is None
+    assert words.done
+
+
+def test_counters_are_told_by_how_much_they_rose_around_a_measurement(pods: Pods) -> None:
+    place = pods.counters("mlx5_0", packet_seq_err="4294967295", link_downed="3", port_xmit_data="7", out_of_buffer="x")
+    pods.program("ib_write_bw", f"echo 5 >{place}/link_downed; echo 1 >{place}/packet_seq_err\ncat <<'E'\n{table()}E")
+    said = alone(pods).slots[0]
+    assert said is not None
+    assert rises(said["w"].reading) == {"link_downed": 2, "packet_seq_err": 2}
+    assert rises(said["v"].reading) == rises(said["l"].reading) == {}
+    assert set(said["w"].reading.before) == {"hw_counters/link_downed", "hw_counters/packet_seq_err"}
+
+
+def test_counters_that_sysfs_of_a_pod_lacks_come_from_netlink(pods: Pods) -> None:
+    """The line is that of iproute2 6.15 for rxe on a booted guest, cut short."""
+    line = "link mlx5_0/1 sent_pkts 0 rcvd_pkts 0 duplicate_request 0 out_of_seq_request 19 rcvd_rnr_err 0 "
+    pods.program("rdma", f'[ "$*" = "statistic show link mlx5_0/1" ] && echo "{line}"')
+    said = alone(pods).slots[0]
+    assert said is not None
+    assert said["w"].reading.before["hw_counters/out_of_seq_request"] == 19
+    assert len(said["w"].reading.before) == 5
+
+
+def test_a_header_that_is_not_the_usual_one_is_told_once(pods: Pods) -> None:
+    header = " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]"
+    pods.program("ib_write_bw", f"echo '{header}'; echo ' 65536      5000   11200.10   11100.20     0.177603'")
+    words = alone(pods, (0, 1), limit=10)
+    for number in (0, 1):
+        said = words.slots[number]
+        assert said is not None
+        assert perftest_result(said["w"].output.text, "gbps")["summary"]["average_gbps"] == pytest.approx(93.115, 0.001)
+    assert (pods.folder / "a.results").read_text().count("#bytes") == 1
+
+
+def test_both_sides_name_the_gpu_that_they_took(pods: Pods) -> None:
+    pods.program("ib_write_bw", f"echo 'CUDA device 0: PCIe address is 1B:00'\ncat <<'E'\n{table()}E")
+    said = alone(pods, gpu=True).slots[0]
+    assert said is not None
+    assert [perftest_result(said[test].output.text, "gbps")["gpu"] for test in "gh"] == ["1b:00", "1b:00"]
+
+
+def test_a_measurement_runs_on_the_cpus_it_is_held_to(pods: Pods) -> None:
     (cpu, *_others) = sorted(os.sched_getaffinity(0))
-    done = run(shell, scripts.bounded(20, [*Placement(str(cpu)).prefix, "ib_write_bw-of-nobody"]))
-    judged = ended_early(Output(done.returncode, done.stdout, done.stderr), "ib_write_bw")
+    pods.program("ib_write_bw", "grep Cpus_allowed_list /proc/self/status; exit 1")
+    one, other = both()
+    held = replace(one, placement=Placement(str(cpu)))
+    pods.begin("a", table_of(held, [Slot(0, other)], Settings(limit=20), wait=0.0))
+    said = pods.collect("a").slots[0]
+    assert said is not None
+    assert said["w"].output.text.split() == ["Cpus_allowed_list:", str(cpu)]
+    missing = replace(one, placement=Placement(f"{cpu} ib_write_bw-of-nobody"))
+    pods.begin("b", table_of(missing, [Slot(0, other)], Settings(limit=20), wait=0.0))
+    said = pods.collect("b").slots[0]
+    assert said is not None
+    judged = ended_early(said["w"].output, "ib_write_bw")
     assert judged is not None
     assert judged.summary == "ib_write_bw is not in the test image"
 
 
-def test_a_program_keeps_status_and_outputs(shell: list[str]) -> None:
-    done = run(shell, scripts.bounded(5, ["sh", "-c", "echo out; echo err >&2; exit 3"]))
-    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+def test_a_table_that_is_cut_begins_nothing(pods: Pods) -> None:
+    one, other = both()
+    text = table_of(one, [Slot(0, other)], Settings(), wait=0.0)
+    assert pods.run(scripts.begin("a"), text[: text.index("slots")]) == "cut\n"
+    assert not (pods.folder / "a.results").exists()
 
 
-def test_words_of_a_command_stay_words(shell: list[str]) -> None:
-    done = run(shell, scripts.bounded(5, ["printf", "<%s>", "a b", "$(id)", "", "*"]))
-    assert done.stdout == "<a b><$(id)><><*>"
+def test_a_pod_that_is_not_done_in_time_tells_what_it_has(pods: Pods) -> None:
+    pods.program("rping", "exec sleep 100")
+    one, other = both()
+    pods.begin("a", table_of(one, [Slot(0, other)], Settings(limit=8), wait=0.0))
+    words = pods.collect("a", 0)
+    assert (words.done, words.slots) == (False, {})
+    assert pods.collect("a").done
 
 
-def test_a_program_is_taken_from_the_path_even_where_the_shell_has_one_of_its_own(
-    shell: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = tmp_path / "echo"
-    own.write_text("#!/bin/sh\nprintf 'the one of the path: %s' \"$1\"\n", encoding="utf-8")
-    own.chmod(0o755)
-    monkeypatch.setenv("PATH", f"/nowhere:{tmp_path}:{os.environ['PATH']}")
-    assert run(shell, scripts.bounded(5, ["echo", "a b"])).stdout == "the one of the path: a b"
-    run(shell, scripts.serve("echo", 5, None, ["echo", "c d"]))
-    assert run(shell, scripts.finish("echo", 5)).stdout.splitlines() == ["ended 0", "the one of the path: c d"]
+MEASURING = """#!{python} -SE
+import socket, sys, time
+words = sys.argv[1:]
+port = int(words[words.index("-p") + 1])
+server = "-s" in words if "rping" in sys.argv[0] else words[-2] == "-p"
+if server:
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        listening.accept()[0].recv(1)
+else:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        sys.exit(f"Couldn't connect to 127.0.0.1:{{port}}")
+    sys.stdout.write(open({table!r}).read())
+"""
 
 
-def test_a_program_that_hangs_is_ended(shell: list[str]) -> None:
-    started = time.monotonic()
-    done = run(shell, scripts.bounded(2, ["sh", "-c", "echo before; exec sleep 60"]))
-    assert done.returncode == 137
-    assert done.stdout == "before\n"
-    assert time.monotonic() - started < 60
+@pytest.mark.parametrize("dead", [False, True])
+def test_two_pods_meet_by_themselves_slot_by_slot(pods: Pods, dead: bool) -> None:
+    """Both directions, each side once the server and once the client; one that never comes holds nobody up."""
+    for name, text in {"ib_write_bw": table(), "ib_write_lat": latency_table(), "rping": "ping data\n"}.items():
+        (pods.folder / name).write_text(text)
+        pods.program(name, "")
+        (pods.path / name).write_text(MEASURING.format(python=sys.executable, table=str(pods.folder / name)))
+    one, other = both()
+    settings = Settings(limit=8 if dead else 25)
+    for side, partner in ((one, other), (other, one)):
+        if not dead or side is one:
+            pods.begin(side.node, table_of(side, [Slot(0, partner)], settings, wait=1.0))
+    words = {node: pods.collect(node).slots[0] if not dead or node == "a" else {} for node in "ab"}
+    tests = judge_pair(one, other, words, settings, 0)
+    verdicts = [test["verdict"] for test in tests[3:]]
+    assert verdicts == (["pass", *["fail"] * 5] if dead else ["pass"] * 6)
+    if dead:
+        assert tests[-1]["summary"] == "the server side on b never listened"
 
 
-def test_a_missing_program_is_told_apart(shell: list[str]) -> None:
-    done = run(shell, scripts.bounded(15, ["ib_write_bw-of-nobody"]))
-    assert done.returncode == 127
-    assert "not found" in done.stderr
-
-
-def server(port: int, words: str = "") -> list[str]:
-    code = (
-        f"import socket,time,sys; s=socket.socket(); s.bind(('127.0.0.1',{port})); s.listen(); print('up', flush=True)"
-    )
-    return ["python3", "-c", f"{code}; {words or 's.accept(); time.sleep(60)'}"]
-
-
-def test_a_server_is_answered_for_once_it_listens_and_ended_in_the_end(shell: list[str], tmp_path: Path) -> None:
-    port = free_port()
-    done = run(shell, scripts.serve("a", 30, port, server(port)))
-    pid = int((tmp_path / "a.pid").read_text())
-    assert done.stdout == "listening\n"
-    assert is_alive(pid)
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
-        ended = run(shell, scripts.finish("a", 0))
-    assert ended.stdout.splitlines() == ["killed none", "up"]
-    assert is_gone(pid)
-
-
-def test_a_server_that_ends_leaves_status_and_output(shell: list[str]) -> None:
-    port = free_port()
-    assert run(shell, scripts.serve("b", 30, port, server(port, "c=s.accept(); sys.exit(4)"))).stdout == "listening\n"
-    socket.create_connection(("127.0.0.1", port), timeout=5).close()
-    assert run(shell, scripts.finish("b", 5)).stdout.splitlines() == ["ended 4", "up"]
-
-
-def test_a_status_that_is_not_written_yet_is_waited_for(shell: list[str], tmp_path: Path) -> None:
-    (tmp_path / "slow.rc").touch()
-    (tmp_path / "slow.out").write_text("up\n")
-    with subprocess.Popen(["sh", "-c", f"sleep 0.5; echo 4 >{tmp_path}/slow.rc"]):
-        assert run(shell, scripts.finish("slow", 20)).stdout.splitlines() == ["ended 4", "up"]
-
-
-def test_a_server_that_fails_at_once_is_told(shell: list[str]) -> None:
-    assert run(shell, scripts.serve("c", 30, 9, ["sh", "-c", "echo no device; exit 1"])).stdout == "ended\n"
-    assert run(shell, scripts.finish("c", 5)).stdout.splitlines() == ["ended 1", "no device"]
-
-
-def test_a_server_without_a_port_is_only_started(shell: list[str], tmp_path: Path) -> None:
-    assert run(shell, scripts.serve("d", 30, None, ["sleep", "60"])).stdout == "started\n"
-    pid = int((tmp_path / "d.pid").read_text())
-    run(shell, scripts.finish("d", 0))
-    assert is_gone(pid)
-
-
-def test_a_server_ends_itself_when_nobody_comes_back(shell: list[str], tmp_path: Path) -> None:
-    # The test listens itself: a program that has to start first can take longer than its limit on a busy machine.
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        assert run(shell, scripts.serve("e", 3, port, ["sleep", "60"])).stdout == "listening\n"
-    assert is_gone(int((tmp_path / "e.pid").read_text()))
-
-
-def test_the_end_of_a_server_that_never_was_is_no_error(shell: list[str]) -> None:
-    done = run(shell, scripts.finish("never", 0))
-    assert done.stdout.splitlines()[0] == "killed none"
-
-
-def test_each_side_gets_its_own_device_and_the_client_the_address() -> None:
-    load = scripts.Load(65536, 100, 2)
-    ours, theirs = scripts.UsedPort("mlx5_0", 1, 3), scripts.UsedPort("mlx5_1", 1, 5)
-    server_side = scripts.write_bandwidth(theirs, load, tcp_port=18516)
-    client_side = scripts.write_bandwidth(ours, load, tcp_port=18516, server="192.168.111.2")
-    shared = ["-F", "--report_gbits", "-s", "65536", "-n", "100", "-q", "2", "-p", "18516"]
-    assert server_side == ["ib_write_bw", "-d", "mlx5_1", "-i", "1", "-x", "5", *shared]
-    assert client_side == ["ib_write_bw", "-d", "mlx5_0", "-i", "1", "-x", "3", *shared, "192.168.111.2"]
-    assert "-x" not in scripts.write_bandwidth(scripts.UsedPort("mlx5_0", 1, None), load, tcp_port=1)
-    latency = ["ib_write_lat", "-d", "mlx5_0", "-i", "1", "-x", "3", "-F", "-n", "9", "-p", "7", "10.0.0.2"]
-    assert scripts.write_latency(ours, 9, tcp_port=7, server="10.0.0.2") == latency
-
-
-@pytest.mark.parametrize(("address", "size"), [("10.0.0.1", "8972"), ("fd00::1", "8952")])
-def test_a_ping_fills_the_packet_and_leaves_by_the_interface_of_the_network(address: str, size: str) -> None:
-    argv = scripts.ping("net1", address, 9000)
-    assert argv[argv.index("-I") + 1] == "net1"
-    assert argv[argv.index("-s") + 1] == size
-    assert argv[argv.index("-M") + 1] == "do"
-    assert argv[-1] == address
-
-
-@pytest.fixture
-def port(tmp_path: Path) -> Path:
-    """The counters of a port as two drivers have them: numbers, one that is told by nobody, and a file to set."""
-    place = tmp_path / "infiniband" / "mlx5_0" / "ports" / "1"
-    for name, text in {
-        "counters/link_downed": "3\n",
-        "counters/port_rcv_data": "N/A (no PMA)\n",
-        "hw_counters/packet_seq_err": "4294967295\n",
-    }.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
-    return place
-
-
-def counting(argv: list[str], port: Path) -> list[str]:
-    """Let a script look at the counters of ``port``."""
-    return [word.replace("/sys/class/infiniband", str(port.parents[2])) for word in argv]
-
-
-def test_counters_are_printed_around_a_program(shell: list[str], port: Path) -> None:
-    rising = f"echo 5 >{port}/counters/link_downed; printf half"
-    argv = scripts.bounded(20, ["sh", "-c", rising], scripts.UsedPort("mlx5_0", 1, None))
-    reading, text = split_counters(run(shell, counting(argv, port)).stdout)
-    assert reading.before == {"counters/link_downed": 3, "hw_counters/packet_seq_err": 4294967295}
-    assert reading.after == {**reading.before, "counters/link_downed": 5}
-    assert text.strip() == "half"
-
-
-def test_counters_keep_the_status_of_a_program(shell: list[str], port: Path) -> None:
-    argv = scripts.bounded(20, ["sh", "-c", "exit 7"], scripts.UsedPort("mlx5_0", 1, None))
-    assert run(shell, counting(argv, port)).returncode == 7
-
-
-def test_a_device_without_counters_prints_none(shell: list[str], port: Path) -> None:
-    argv = scripts.bounded(20, ["echo", "text"], scripts.UsedPort("mlx5_9", 1, None))
-    done = run(shell, counting(argv, port))
-    assert (done.stdout.strip(), done.stderr) == ("text", "")
-
-
-def test_counters_of_a_server_side_come_with_its_end(shell: list[str], port: Path) -> None:
-    counted = scripts.UsedPort("mlx5_0", 1, None)
-    run(shell, counting(scripts.serve("bw-1", 20, None, ["echo", "served"], counted), port))
-    (port / "counters" / "link_downed").write_text("9\n")
-    done = run(shell, counting(scripts.finish("bw-1", 20, counted), port))
-    reading, text = split_counters(done.stdout)
-    assert (reading.before["counters/link_downed"], reading.after["counters/link_downed"]) == (3, 9)
-    assert text.split() == ["ended", "0", "served"]
-
-
-def test_counters_that_sysfs_of_a_pod_lacks_come_from_netlink(
-    shell: list[str], port: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The line is that of iproute2 6.15 for rxe on a booted guest, cut short."""
-    line = "link rxe0/1 sent_pkts 0 rcvd_pkts 0 duplicate_request 0 out_of_seq_request 19 rcvd_rnr_err 0 "
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "rdma").write_text(f'#!/bin/sh\n[ "$*" = "statistic show link rxe0/1" ] && echo "{line}"\n')
-    (tmp_path / "bin" / "rdma").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    argv = scripts.bounded(20, ["echo", "text"], scripts.UsedPort("rxe0", 1, None))
-    reading, text = split_counters(run(shell, counting(argv, port)).stdout)
-    assert reading.after == reading.before
-    assert reading.after["hw_counters/out_of_seq_request"] == 19
-    assert len(reading.after) == 5
-    assert text.strip() == "text"
+@pytest.mark.parametrize(("address", "size"), [("10.0.0.1", 8972), ("fd00::1", 8952)])
+def test_a_ping_fills_the_packet(address: str, size: int) -> None:
+    assert scripts.ping_size(address, 9000) == size
