@@ -35,7 +35,7 @@ LAB_MINUTES = 60
 SECONDS: Mapping[str, int] = {
     "rdma_fabric_wait_timeout": 900,
     "rdma_fabric_verify_timeout": 600,
-    "rdma_fabric_verify_test_timeout": 180,
+    "rdma_fabric_verify_test_timeout": 600,
 }
 
 

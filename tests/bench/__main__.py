@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make bench``: count what a start, hosts, the batch apply, ``site`` and a rollout cost, in ``build/bench.json``.
+"""``make bench``: count what a start, hosts, a batch, a proof, ``site`` and a rollout cost, in ``build/bench.json``.
 
 ``python -m tests.bench PART`` runs one part and keeps what the file says of the others; ``--help`` names them.
 """
@@ -23,7 +23,18 @@ from tools.ending import to_its_end
 link_checkout(LINK, CHECKOUT)
 sys.path.insert(0, str(COLLECTIONS))
 
-from ansible_collections.rdma.fabric.tests.bench import apply, host, kubectl, labels, rollout, scale, site, ssh, start  # noqa: E402 - found through the lines above
+from ansible_collections.rdma.fabric.tests.bench import (  # noqa: E402 - found through the lines above
+    apply,
+    host,
+    kubectl,
+    labels,
+    proof,
+    rollout,
+    scale,
+    site,
+    ssh,
+    start,
+)
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed  # noqa: E402
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane  # noqa: E402
 
@@ -52,6 +63,10 @@ BOUNDS = {
     "labels.unchanged.lists": 10,
     "labels.unchanged.patches": 0,
     "labels.some.patches_per_changed_node": 1,
+    "proof.requests_per_pod": 5,
+    "proof.execs_per_pod": 2,
+    "proof.bytes_per_passing_pair": 200,
+    "proof.exponent": 1.05,
     "site.steady.modules_per_host": 1,
     "site.steady.skipped_per_host": 0,
     "rollout.idle_share": 0.05,
@@ -79,6 +94,7 @@ OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "modules": apply.measure_modules,
     "kubectl": kubectl.measure,
     "labels": labels.measure,
+    "proof": proof.measure,
     "site": site.measure,
     "rollout": rollout.measure,
     "racks": rollout.measure_racks,

@@ -22,7 +22,7 @@ CARD_NETWORK, FUNCTION_NETWORK = "default/rdma-shared", "default/rdma-vf"
 FUNCTIONS = 2
 MTU = 9000
 RUN_SECONDS = 2400.0
-PATIENCE = {"rdma_fabric_verify_timeout": 900, "rdma_fabric_verify_test_timeout": 300}
+PATIENCE = {"rdma_fabric_verify_timeout": 900, "rdma_fabric_verify_test_timeout": 900}
 TEST_PODS = "app.kubernetes.io/component=verify"
 
 

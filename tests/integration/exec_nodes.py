@@ -115,22 +115,21 @@ class ExecNodes:
             found.append(node)
         return found
 
-    def config(self) -> str:
-        """Return KWOK's configuration: how pods become Ready with their network, and that their commands run here."""
-        statuses = {
-            name: json.dumps(
+    def statuses(self) -> str:
+        """Return the annotation of Multus on a pod of each node, as a template of KWOK."""
+        key, found = "k8s.v1.cni.cncf.io/network-status", ""
+        for number, name in enumerate(self.names, 1):
+            status = json.dumps(
                 [
                     {"name": "cbr0", "interface": "eth0", "ips": ["10.44.0.2"], "default": True},
                     {"name": self.network, "interface": "net1", "ips": [f"192.168.111.{number}"]},
                 ]
             )
-            for number, name in enumerate(self.names, 1)
-        }
-        key = "k8s.v1.cni.cncf.io/network-status"
-        cases = "".join(
-            f"{{{{ if eq .spec.nodeName {json.dumps(name)} }}}}\n  {key}: '{status}'\n{{{{ end }}}}"
-            for name, status in statuses.items()
-        )
+            found += f"{{{{ if eq .spec.nodeName {json.dumps(name)} }}}}\n  {key}: '{status}'\n{{{{ end }}}}"
+        return found
+
+    def config(self) -> str:
+        """Return KWOK's configuration: how pods become Ready with their network, and that their commands run here."""
         started = {"ready": True, "started": True, "state": {"running": {"startedAt": "{{ Now }}"}}}
         conditions = [{"type": kind, "status": "True"} for kind in ("Initialized", "Ready", "ContainersReady")]
         status = {"conditions": conditions, "phase": "Running", "podIP": "10.44.0.2", "hostIP": "127.0.0.1"}
@@ -138,7 +137,7 @@ class ExecNodes:
         pod = {"resourceRef": {"apiGroup": "v1", "kind": "Pod"}}
         ready = yaml.safe_dump({**status, "containerStatuses": containers})
         patches = [
-            {"root": "metadata", "template": f"annotations:\n{cases}"},
+            {"root": "metadata", "template": f"annotations:\n{self.statuses()}"},
             {"subresource": "status", "root": "status", "template": ready},
         ]
         alive = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}

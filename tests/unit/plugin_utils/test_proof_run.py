@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import NETWORKS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     test_pod as pod_of,
 )
@@ -154,6 +155,33 @@ def test_slots_begin_when_every_pod_was_told_and_nothing_is_asked_before_the_las
     waits = [float(text.split()[1]) for text in (table.splitlines()[0] for table in world.shell.tables.values())]
     assert waits == [pytest.approx(154)] * 4, "one and a half seconds and a hundredth for each pod"
     assert asked == [pytest.approx(1.54 + 2 * 30)] * 4
+
+
+def test_a_hunt_goes_on_with_those_that_are_not_decided_on_and_asks_nobody_else() -> None:
+    nodes = [f"n{number:02}" for number in range(16)]
+    world = World(nodes, networks=2)
+    for each in world.plan["networks"]:
+        each.update(rounds=named_rounds(nodes)[:1], more_rounds=6)
+    start = world.server.after_apply
+
+    def start_with_a_bad_one(body: Json) -> None:
+        start(body)
+        annotations = body["metadata"].get("annotations") or {}
+        if annotations.get("rdma.fabric/node") == "n03" and annotations[NETWORKS] == "ns/rail1":
+            bad = f"ns/{body['metadata']['name']}"
+            world.shell.answers[(bad, "ib_write_bw")] = [Output(1, "", " Failed to modify QP 17 to RTR\n")]
+
+    world.server.after_apply = start_with_a_bad_one
+    proof_run = world.proof_run()
+    proof_run.run()
+    assert [row["network"] for row in proof_run.rows].count("ns/rail0") == 8, "a good network is decided on at once"
+    red = [row for row in proof_run.rows if row["verdict"] == "fail"]
+    assert {row["network"] for row in red} == {"ns/rail1"}
+    assert all("n03" in (row["a"], row["b"]) for row in red)
+    assert sorted(row["round"] for row in red) == list(range(len(red)))
+    assert len(red) > 1
+    begun = [pod for pod, program, _words, _limit in world.shell.calls if program == "begin"]
+    assert sum(begun.count(pod) == 1 for pod in set(begun)) >= 32 - 2 * len(red)
 
 
 @pytest.mark.parametrize("parallel", [1, 2, 4])

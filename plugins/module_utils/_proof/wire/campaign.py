@@ -33,8 +33,8 @@ _LATENCY = (
 )
 _HEADERS = {"w": _BANDWIDTH, "v": _BANDWIDTH, "g": _BANDWIDTH, "h": _BANDWIDTH, "l": _LATENCY}
 _WORD = re.compile(r"([prwvghl])(\d{1,3}) (\d{1,7})(?: (.*))?", re.ASCII)
-_COUNTER = re.compile(r"(c|hw)(\d{1,3})(?:=(\d{1,20})|\+(-?\d{1,20}))?", re.ASCII)
-_FOLDERS = {"c": "counters", "hw": "hw_counters"}
+_COUNTER = re.compile(r"(c|h)(\d{1,3})(?:=(\d{1,20})|\+(-?\d{1,20}))?", re.ASCII)
+_FOLDERS = {"c": "counters", "h": "hw_counters"}
 _GPU = "CUDA device 0: PCIe address is "
 _MOST_LINES = 200
 
@@ -90,7 +90,10 @@ class Word(NamedTuple):
 
 @dataclass
 class Words:
-    """What one pod says of a campaign: of each slot its tests by letter, None where it came too late for it."""
+    """What one pod says of a campaign: of each slot its tests by letter, None where it came too late for it.
+
+    Of a server side that ended well and has nothing to tell a slot says nothing.
+    """
 
     slots: dict[int, dict[str, Word] | None] = field(default_factory=dict)
     done: bool = False
@@ -172,10 +175,10 @@ def read_words(text: str) -> Words:
         elif kind == "o" and len(fields) == 3 and _is_number(fields[0]):
             lines = said.setdefault((int(fields[0]), fields[1]), [])
             lines += [fields[2]] if len(lines) < _MOST_LINES else []
-        elif kind == "r" and len(fields) > 0 and _is_number(fields[0]):
-            number = int(fields[0])
-            found = {word[0]: _word(word, number, said, base, headers) for word in fields[1:] if _WORD.fullmatch(word)}
-            words.slots[number] = None if fields[1:] == ["late"] else found
+        elif _is_number(kind):
+            number = int(kind)
+            found = {word[0]: _word(word, number, said, base, headers) for word in fields if _WORD.fullmatch(word)}
+            words.slots[number] = None if fields == ["late"] else found
     return words
 
 
@@ -183,7 +186,7 @@ def _word(
     word: str, slot: int, said: Mapping[tuple[int, str], list[str]], base: Reading, headers: Mapping[str, str]
 ) -> Word:
     found = _WORD.fullmatch(word)
-    test, status, hundredths, rest = found.groups() if found else ("", "1", "0", "")
+    test, status, tenths, rest = found.groups() if found else ("", "1", "0", "")
     before, after = dict(base.before), dict(base.before)
     told: list[str] = []
     for part in (rest or "").split():
@@ -194,7 +197,7 @@ def _word(
         told += [] if counted else [part]
     lines = said.get((slot, test), ())
     text = "\n".join(lines) if lines else _text_of(test, told, headers)
-    return Word(Output(int(status), text, ""), int(hundredths) / 100, Reading(before, after))
+    return Word(Output(int(status), text, ""), int(tenths) / 10, Reading(before, after))
 
 
 def _text_of(test: str, told: Sequence[str], headers: Mapping[str, str]) -> str:

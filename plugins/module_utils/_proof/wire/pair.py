@@ -25,6 +25,7 @@ TESTS = ("pods", "interface", "device", "ping", "rping", "bandwidth", GPU_TEST, 
 VERDICTS = ("pass", "reported", "skipped", "fail")
 MOST_OUTPUT_CHARACTERS = 4000
 _KNOWN = ("pods", "interface", "device")
+_SILENT = Word(Output(0, "", ""), 0.0, Reading({}, {}))
 _UNTOLD = "look at the pod's node, which may be too busy; give more time with rdma_fabric_verify_test_timeout"
 _LATE = "not run: {} came too late for this slot (raise rdma_fabric_verify_parallel or rdma_fabric_verify_test_timeout)"
 
@@ -47,7 +48,8 @@ class _Run(NamedTuple):
 
     def words(self, way: _Way) -> tuple[Word | None, Word | None]:
         """Return what the client and the server side of a test say."""
-        return self.said[way.source.node].get(way.letter), self.said[way.target.node].get(way.letter)
+        theirs = self.said[way.target.node]
+        return self.said[way.source.node].get(way.letter), theirs.get(way.letter, _SILENT if theirs else None)
 
 
 def known_tests(one: Side, other: Side, settings: Settings) -> list[Test]:

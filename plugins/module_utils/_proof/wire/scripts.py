@@ -107,7 +107,8 @@ _PROBE = _LOOK + _PROGRAM + _TRY + _LOOK_FOR_GPU
 # What a pod does with the table of ``campaign.table``: each of its slots begins at a time of /proc/uptime, and each
 # test of it ends at one, whatever becomes of the partner: a program is killed then, so delays never add up. A client
 # comes again while it is refused. Times are in hundredths of a second. Prints what ``campaign.read_words`` reads: of a
-# program that went well its numbers, of another one all that it said, of counters by how much they rose.
+# program that went well its numbers (of a server side nothing), of another one all that it said, of counters by how
+# much they rose.
 # Where a device is shared by network namespaces, the sysfs of a pod has no counters (is_full_dev in the kernel's
 # drivers/infiniband/core/sysfs.c); netlink tells the driver's own there.
 _FUNCTIONS = (
@@ -124,14 +125,14 @@ count() {
     i=$((i+1))
     for g in counters/ hw_counters/ hw_counters/vport_; do
       v=; { read -r v <"/sys/class/infiniband/$device/ports/$number/$g$f"; } 2>/dev/null
-      case $v in ''|*[!0-9]*) ;; *) c="$c ${g%%[_o]*}$i=$v";; esac
+      case $v in ''|*[!0-9]*) ;; *) c="$c ${g%"${g#?}"}$i=$v";; esac
     done
   done
   [ -z "$c" ] || return
   y=" $(rdma statistic show link "$device/$number" 2>/dev/null) " i=0
   for f in $known; do
     i=$((i+1))
-    case $y in *" $f "[0-9]*) v=${y#*" $f "}; c="$c hw$i=${v%% *}";; esac
+    case $y in *" $f "[0-9]*) v=${y#*" $f "}; c="$c h$i=${v%% *}";; esac
   done
 }
 rose() {
@@ -195,7 +196,7 @@ while read -r what n role peer size times load; do
     slot)
       begin=$((t+n*slot)) j=0 said=
       await $begin
-      if [ $u -gt $((begin+late)) ]; then echo "r|$n|late"; continue; fi
+      if [ $u -gt $((begin+late)) ]; then echo "$n|late"; continue; fi
       while read -r what k e side argv; do
         [ "$what" = "$role" ] || continue
         j=$((j+1)) end=$((begin+e))
@@ -217,9 +218,9 @@ while read -r what n role peer size times load; do
         case $k in p|r) ;; *) count;; esac
         rose
         if [ $s = 0 ] && brief; then :; else q=; told; fi
-        said="$said|$k$s $((u-from))$q$m"
+        [ "$side$s$q$m" = server0 ] || said="$said|$k$s $(((u-from)/10))$q$m"
       done <"$b.table"
-      echo "r|$n$said";;
+      echo "$n$said";;
   esac
 done <"$b.table"
 : >"$b.done"

@@ -155,12 +155,12 @@ class MemoryPods:
         lines = [line.split() for line in self.tables[pod].splitlines()]
         (device,) = (words[1] for words in lines if words[0] == "of")
         rising = {TOLD.index(name) + 1: by for name, by in self.rising.get(device, {}).items()}
-        yield " ".join(["b", *(f"hw{place}=2" for place in rising)])
+        yield " ".join(["b", *(f"h{place}=2" for place in rising)])
         for _slot, number, role, address, size, times, *load in (words for words in lines if words[0] == "slot"):
             if pod in self.late:
-                yield f"r|{number}|late"
+                yield f"{number}|late"
                 continue
-            said = [f"r|{number}"]
+            said = [number]
             for place, (_role, test, _end, side, *argv) in enumerate((w for w in lines if w[0] == role), 1):
                 port = str(18515 + int(number) % 1000 * 8 + place)
                 filled = {"@a": [address], "@s": [size], "@i": [times], "@p": [port], "@l": load}
@@ -173,8 +173,9 @@ class MemoryPods:
                 told = brief(left, test, side)
                 if told is None:
                     yield from (f"o|{number}|{test}|{line}" for line in left.text.splitlines())
-                rises = [f"hw{at}+{by}" for at, by in rising.items()] if test not in "pr" else []
-                said.append(" ".join([f"{test}{left.status}", "130", *(told or []), *rises]))
+                rises = [f"h{at}+{by}" for at, by in rising.items()] if test not in "pr" else []
+                if side == "client" or left.status or told or rises:
+                    said.append(" ".join([f"{test}{left.status}", "13", *(told or []), *rises]))
             yield "|".join(said)
 
     def programs(self) -> list[str]:

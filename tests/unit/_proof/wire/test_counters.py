@@ -37,7 +37,7 @@ def recorded(name: str) -> tuple[Reading, str]:
     values: dict[str, dict[str, int]] = {"before": {}, "after": {}}
     for when, counter, value in LINE.findall(text):
         values[when][counter] = int(value)
-    return Reading(**values), LINE.sub("", text)
+    return Reading(values["before"], values["after"]), LINE.sub("", text)
 
 
 def reading(name: str, before: int, after: int) -> Reading:

@@ -50,7 +50,7 @@ def flaws(tests: list[dict[str, Any]]) -> Iterator[str]:
 def test_what_a_program_prints_stays_in_its_line(program: str) -> None:
     found: list[str] = []
     for text in TEXTS:
-        answers: list[Answer] = [Output(0, text, ""), Output(1, "", text), Output(0, "r|0|" + text + "\nend\n", text)]
+        answers: list[Answer] = [Output(0, text, ""), Output(1, "", text), Output(0, "0|" + text + "\nend\n", text)]
         trouble = [ShellTrouble("not_running", text[:300])] if program == "probe" else []
         for answer in [*answers, *trouble]:
             shell = memory_pods()

@@ -179,7 +179,7 @@ def test_a_pod_that_is_late_for_a_slot_is_told_as_late_and_not_as_failed(late: s
 def test_what_a_pod_does_not_tell_fails() -> None:
     """Its pod was killed in the middle of the slot: what it had told until then counts."""
     shell = memory_pods()
-    said = "b\nr|0|p0 90 4 4 0.3|r0 20\nend\n"
+    said = "b\n0|p0 9 4 4 0.3|r0 2\nend\n"
     shell.answers[("ns/a", "collect")] = [Output(0, said, "")]
     tests = proved(shell)
     assert verdicts(tests)[3:6] == ["ping a>b pass", "ping b>a pass", "rping a>b pass"]

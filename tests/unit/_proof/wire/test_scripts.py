@@ -312,14 +312,14 @@ def test_a_pod_says_of_good_programs_their_numbers_alone(pods: Pods) -> None:
     assert words.done
     said = words.slots[0]
     assert said is not None
-    assert list(said) == list("prwvl")
+    assert list(said) == list("prwl"), "the server side of the other direction has nothing to tell"
     assert judge_ping(said["p"].output, 9000).summary == "4 of 4 packets of 9000 bytes, 0.305 ms"
     assert perftest_result(said["w"].output.text, "gbps")["summary"]["average_gbps"] == 92.0
     assert perftest_result(said["l"].output.text, "gbps")["summary"]["p99_us"] == 2.73
-    assert (said["r"].output, said["v"].output) == (Output(0, "", ""), Output(0, "", ""))
+    assert said["r"].output == Output(0, "", "")
     text = (pods.folder / "a.results").read_text()
     assert len(text.splitlines()) == 2
-    assert len(text) < 140
+    assert len(text) < 130
 
 
 def test_a_pod_keeps_statuses_and_what_failing_programs_say(pods: Pods) -> None:
@@ -341,7 +341,7 @@ def test_programs_get_their_words_whatever_these_are(pods: Pods) -> None:
     """A program is taken from the path, even where the shell has one of its own."""
     pods.program("ping", 'echo "$# $*"; exit 1')
     pods.program("ib_write_bw", 'echo "$*"; exit 1')
-    said = alone(pods, (2,)).slots[2]
+    said = alone(pods, (2,), wait=-40.0).slots[2]
     assert said is not None
     assert said["p"].output.text == f"14 -n -c 4 -i 0.3 -W 2 -M do -s 8972 -I net1 {ADDRESSES['b']}"
     one, other = both()
@@ -386,7 +386,7 @@ def test_counters_are_told_by_how_much_they_rose_around_a_measurement(pods: Pods
     said = alone(pods).slots[0]
     assert said is not None
     assert rises(said["w"].reading) == {"link_downed": 2, "packet_seq_err": 2}
-    assert rises(said["v"].reading) == rises(said["l"].reading) == {}
+    assert rises(said["l"].reading) == {}
     assert set(said["w"].reading.before) == {"hw_counters/link_downed", "hw_counters/packet_seq_err"}
 
 
@@ -403,7 +403,7 @@ def test_counters_that_sysfs_of_a_pod_lacks_come_from_netlink(pods: Pods) -> Non
 def test_a_header_that_is_not_the_usual_one_is_told_once(pods: Pods) -> None:
     header = " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]"
     pods.program("ib_write_bw", f"echo '{header}'; echo ' 65536      5000   11200.10   11100.20     0.177603'")
-    words = alone(pods, (0, 1), limit=10)
+    words = alone(pods, (0, 1), limit=6)
     for number in (0, 1):
         said = words.slots[number]
         assert said is not None
