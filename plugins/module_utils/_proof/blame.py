@@ -40,7 +40,22 @@ At = Tuple[str, int]
 Cause = Tuple[Any, ...]
 """A kind (one of KINDS) and what is named: an end by network and number, a path by two leaves, or by two ends."""
 Part = Cause
-KINDS = ("network", "leaf", "uplinks", "up", "down", "host", "cable", "nic", "port", "end", "send", "receive", "path")
+KINDS = (
+    "crowd",
+    "network",
+    "leaf",
+    "uplinks",
+    "up",
+    "down",
+    "host",
+    "cable",
+    "nic",
+    "port",
+    "end",
+    "send",
+    "receive",
+    "path",
+)
 _OF_A_LEAF = ("uplinks", "up", "down")
 
 
@@ -70,8 +85,8 @@ class Place(NamedTuple):
 class Accused(NamedTuple):
     """One fault: the causes that it may have, the largest first; the ends with failures by it; what was seen.
 
-    ``fault`` is dead, slow or unsteady, ``failed`` counts its pairs, ``good`` those whose partner is good. ``sure`` is
-    False for a suspicion that the pairs do not bear out (yet).
+    ``fault`` is dead, slow, unsteady or shared (slow together, and not alone), ``failed`` counts its pairs, ``good``
+    those whose partner is good. ``sure`` is False for a suspicion that the pairs do not bear out (yet).
     """
 
     causes: tuple[Cause, ...]
@@ -134,7 +149,13 @@ class _Case:
                     self.good.update(parts)
                 else:
                     failing.append((number, parts))
-        self.ways = [_Way(number, parts, tuple(p for p in parts if p not in self.good)) for number, parts in failing]
+        self.crowds = self._crowds()
+        crowded = {number for numbers in self.crowds.values() for number in numbers}
+        self.ways = [
+            _Way(number, parts, tuple(part for part in parts if part not in self.good))
+            for number, parts in failing
+            if number not in crowded
+        ]
         chance = {way.pair for way in self.ways if not way.suspects}
         self.noise = max(NOISE, (len(chance) + NOISE * _USUAL) / (len(outcomes) + _USUAL))
         ends = {(each.network, end) for each in outcomes for end in (each.a, each.b)}
@@ -185,7 +206,49 @@ class _Case:
             covered.pop(cause, None)
         sure, left = self._greedy(covered, only_sure=True)
         self.open = {number for ways in left.values() for number in ways}
-        return [*sure, *self._unsteady(), *self._greedy(left, only_sure=False)[0]]
+        shared = [self._of_a_crowd(cause, numbers) for cause, numbers in self.crowds.items()]
+        return [*shared, *sure, *self._unsteady(), *self._greedy(left, only_sure=False)[0]]
+
+    def _crowds(self) -> dict[Cause, list[int]]:
+        """Return the pairs that are slow as they share a way, by that way: they and others pass where fewer do."""
+        rounds_of: dict[Cause, dict[int, list[int]]] = {}
+        for number, each in enumerate(self.outcomes):
+            leaves = {self.leaf_of((each.network, end)) for end in (each.a, each.b)}
+            for way in [("crowd", each.network)] if "" in leaves else [("crowd", leaf) for leaf in leaves]:
+                if "" in leaves or len(leaves) > 1:
+                    rounds_of.setdefault(way, {}).setdefault(each.round, []).append(number)
+        found: dict[Cause, list[int]] = {}
+        for way, turns in rounds_of.items():
+            most = max(map(len, turns.values()))
+            few = [number for turn in turns.values() if 2 * len(turn) <= most for number in turn]
+            many = [number for turn in turns.values() if 2 * len(turn) > most for number in turn]
+            crowd = {number for turn in turns.values() if 4 * len(turn) > 3 * most for number in turn}
+            slow = [number for number in many if _is_slow(self.outcomes[number])]
+            good = [number for number in slow if self._is_good(number)]
+            # Beside a leaf that is bad itself many are slow, too.
+            slow = [number for number in slow if self._is_good(number, ("up", "down"))]
+            passed = sum(self.outcomes[number].passed for number in few)
+            if (
+                2 * len(crowd.intersection(slow)) > len(crowd)
+                and 2 * passed > len(few)
+                and len(good) > _FEWEST
+                and len(rounds_of) * _at_least(len(crowd.intersection(slow)), len(crowd), NOISE) < _WRONG
+            ):
+                found[way] = slow
+        return found
+
+    def _is_good(self, number: int, kinds: Collection[str] = ("send", "receive", "up", "down")) -> bool:
+        """Say whether the parts of these kinds that a pair takes are known to be good."""
+        each = self.outcomes[number]
+        both = (*self.parts(each.network, each.a, each.b), *self.parts(each.network, each.b, each.a))
+        return all(part in self.good for part in both if part[0] in kinds)
+
+    def _of_a_crowd(self, cause: Cause, numbers: Sequence[int]) -> Accused:
+        pairs = [self.outcomes[number] for number in numbers]
+        ends = sorted({(each.network, end) for each in pairs for end in (each.a, each.b)})
+        rates = [rate for each in pairs for rate in (each.a_to_b, each.b_to_a) if rate]
+        good = sum(map(self._is_good, numbers))
+        return Accused((cause,), tuple(ends), "shared", len(pairs), good, True, min(rates))
 
     def _greedy(
         self, covered: dict[Cause, set[int]], *, only_sure: bool
@@ -228,7 +291,9 @@ class _Case:
         """
         proven = self._with_good_partners(cause, ways)
         pairs = {pair for member in proven.values() for pair in member}
-        if len(pairs) < self.enough or len({self.outcomes[pair].round for pair in pairs}) < 2:
+        # Pairs of one round may share a way that takes fewer at a time.
+        fewest = 3 if cause[0] in (*_OF_A_LEAF, "path") else 2
+        if len(pairs) < self.enough or len({self.outcomes[pair].round for pair in pairs}) < fewest:
             return False
         weak = [member for member in proven.values() if len(member) < self.enough]
         if cause[0] == "network":
@@ -290,15 +355,24 @@ class _Case:
     def again(self, network: str, ends: Sequence[int], accused: Sequence[Accused], seed: int) -> Round:
         """Return a round that tests who is not decided on with ends that are good, and else with each other."""
         random = Random(seed)  # noqa: S311 - an order, no secret
-        met = {(each.a, each.b) for each in self.outcomes if each.network == network}
+        mine = [each for each in self.outcomes if each.network == network]
+        slow = [(each.a, each.b) for each in mine if _is_slow(each)]
+        if (
+            2 * len(slow) > len(mine)
+            and len({each.round for each in mine}) == 1
+            and not self.leaf_of((network, ends[0]))
+        ):
+            # Hardly anybody passes with all others at once. Whether a few do tells if the network is slow or shared.
+            return slow[: max(_FEWEST + 1, len(slow) // 8)]
+        met = {(each.a, each.b) for each in mine}
         known = {end for each in accused if each.sure for name, end in each.ends if name == network}
         good = [end for end in ends if all((half, network, end) in self.good for half in ("send", "receive"))]
         doubtful = set(ends) - known.union(good)
         wanted = [pair for each in accused for pair in self._telling(each, network, ends, met, random)]
-        for way in (self.ways[number] for number in self.open):
-            if way.parts[0][1] == network:
-                halves = [half for half in way.suspects if half[0] in ("send", "receive")]
-                wanted += [] if halves else [self._alike(way, good, random)]
+        own = [way for way in (self.ways[number] for number in sorted(self.open)) if way.parts[0][1] == network]
+        # One pair of a path at a time, as it may take no more.
+        paths = {way.suspects: way for way in own if not {"send", "receive"} & {part[0] for part in way.suspects}}
+        wanted += [self._alike(way, good, random) for way in paths.values()]
         free = set(ends)
         turn: Round = []
 
@@ -309,7 +383,10 @@ class _Case:
 
         for pair in wanted:
             take(*pair)
-        for end in self._unlinked(network, good, known):
+        unlinked = [end for end in self._unlinked(network, good, known) if end in free]
+        for one, other in zip(unlinked[::2], unlinked[1::2]):
+            take(one, other)
+        for end in unlinked[-1:]:
             take(end, next((each for each in good if each in free and not self._same_leaf(network, end, each)), end))
         rest = sorted(doubtful & free)
         random.shuffle(rest)
@@ -374,6 +451,10 @@ def _directions(outcome: Outcome) -> Iterator[tuple[int, int, bool]]:
             yield (*ends, not is_slow and outcome.passed)
         elif rate is not None:
             yield (*ends, True)
+
+
+def _is_slow(outcome: Outcome) -> bool:
+    return any(rate is not None and rate < (outcome.least or 0) for rate in (outcome.a_to_b, outcome.b_to_a))
 
 
 def _at_least(failed: int, tested: int, noise: float) -> float:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 RATE = 400.0
 LEAST = 0.9 * RATE
 NOISE = 0.04
 KINDS = ("ends", "cables", "leaves", "rail", "direction", "hosts", "uplinks", "mixed", "none")
+Pairs = Sequence["tuple[int, int]"]
 
 
 class Fault(NamedTuple):
@@ -39,6 +40,7 @@ class Fabric:
     twin: bool
     random: Random
     noise: float = NOISE
+    uplinks: int = 0
     faults: list[Fault] = field(default_factory=list)
     found: dict[tuple[str, tuple[Any, ...]], Fault] | None = None
 
@@ -63,9 +65,13 @@ class Fabric:
         self.found = by_place
         return [by_place[at] for at in (*places, ("leaf", (leaf,)), ("uplinks", (leaf,))) if at in by_place]
 
-    def measure(self, rail: str, a: int, b: int) -> tuple[bool, float | None, float | None]:
-        """Return whether a pair passes, and its rates from a to b and back; None where nothing could be measured."""
-        shares = [self._share(rail, a, b), self._share(rail, b, a)]
+    def measure(self, rail: str, a: int, b: int, turn: Pairs = ()) -> tuple[bool, float | None, float | None]:
+        """Return whether a pair passes while those of ``turn`` are tested, and its rates from a to b and back.
+
+        A rate is None where nothing could be measured.
+        """
+        crowd = self._in_a_crowd(rail, a, b, turn)
+        shares = [min(self._share(rail, a, b), crowd), min(self._share(rail, b, a), crowd)]
         if self.random.random() < self.noise:
             way = self.random.randrange(3)
             shares = [0.0 if way == 2 else share * (0.5 if place == way else 1) for place, share in enumerate(shares)]
@@ -73,6 +79,17 @@ class Fabric:
             return False, None, None
         rates = [RATE * share * self.random.uniform(0.93, 1.0) for share in shares]
         return min(rates) >= LEAST, rates[0], rates[1]
+
+    def _in_a_crowd(self, rail: str, a: int, b: int, turn: Pairs) -> float:
+        """Return the share that is left where the uplinks of a leaf take only so many pairs at their rate."""
+        share = 1.0
+        for leaf in {self.leaf(rail, a), self.leaf(rail, b)} if self.uplinks else ():
+            across = sum(leaf in pair and pair != (leaf, leaf) for pair in self._leaves(rail, turn))
+            share = min(share, self.uplinks / max(across, 1))
+        return share if self.leaf(rail, a) != self.leaf(rail, b) else 1.0
+
+    def _leaves(self, rail: str, turn: Pairs) -> list[tuple[str, str]]:
+        return [(self.leaf(rail, a), self.leaf(rail, b)) for a, b in turn]
 
     def _share(self, rail: str, sender: int, receiver: int) -> float:
         leaves = {self.leaf(rail, sender), self.leaf(rail, receiver)}

@@ -21,24 +21,24 @@ from ansible_collections.rdma.fabric.tests.sweeps import whole
 from ansible_collections.rdma.fabric.tests.unit._proof.faulty_fabric import KINDS, LEAST, Fabric, Fault, fabric
 
 
-def places_of(made: Fabric) -> dict[tuple[str, int], Place]:
+def places_of(made: Fabric, known: bool = True) -> dict[tuple[str, int], Place]:
     return {
-        (rail, end): Place(f"host{end}", made.leaf(rail, end), cable=made.cable(rail, end))
+        (rail, end): Place(f"host{end}", made.leaf(rail, end) if known else "", cable=made.cable(rail, end))
         for rail in made.names()
         for end in range(made.hosts)
     }
 
 
-def hunted(made: Fabric, seed: int) -> list[Outcome]:
+def hunted(made: Fabric, seed: int, *, known: bool = True) -> list[Outcome]:
     """Return the outcomes of a hunt until it asks for no more rounds."""
-    places = places_of(made)
+    places = places_of(made, known)
     seen: list[Outcome] = []
     ends = {rail: range(made.hosts) for rail in made.names()}
     number = 0
     while turns := next_rounds(seen, ends, places=places, seed=seed):
         for rail, turn in turns.items():
             assert len({end for pair in turn for end in pair}) == 2 * len(turn), "nobody is twice in a round"
-            seen += [Outcome(rail, a, b, *made.measure(rail, a, b), LEAST, number) for a, b in turn]
+            seen += [Outcome(rail, a, b, *made.measure(rail, a, b, turn), LEAST, number) for a, b in turn]
         number += 1
     return seen
 
@@ -109,3 +109,17 @@ def test_a_hunt_over_eight_hosts_names_each_kind_of_fault(kind: str) -> None:
         made = fabric(8, seed, kind)
         found = score(made, hunted(made, seed))
         assert (found.missed, found.wrong) == ([], []), (kind, seed)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_pairs_that_pass_alone_and_are_slow_together_are_told_as_such(known: bool) -> None:
+    """Leaves with half of the uplinks, whether it is known who is at which leaf or not."""
+    for seed in range(4):
+        made = fabric(64, seed, "none")
+        made.rails, made.by_rail, made.uplinks = 1, True, made.leaf_size // 2
+        found = [each for each in blame(hunted(made, seed, known=known), places=places_of(made, known)) if each.sure]
+        # A leaf that never passed with few is accused of its uplinks, which is where its pairs are slow.
+        assert {each.causes[0][0] for each in found} <= {"crowd", "uplinks", "path"}, "no end is accused of it"
+        told = {each.causes[0] for each in found if each.fault == "shared"}
+        assert told <= ({("crowd", made.leaf("rail0", end)) for end in range(64)} if known else {("crowd", "rail0")})
+        assert len(told) >= (3 if known else 1)

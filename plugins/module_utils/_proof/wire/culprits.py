@@ -108,6 +108,8 @@ def words_of(accused: Accused, nodes: Mapping[str, Sequence[str]]) -> str:
         told = named(who, _MOST)
     pairs = f"{accused.failed} pair{'s' if accused.failed > 1 else ''}"
     worst = f", {accused.slowest:g} Gb/s at worst" if accused.slowest is not None else ""
+    if accused.fault == "shared":
+        return f"{told} is oversubscribed: {pairs} are slow together that pass with fewer at a time{worst}"
     if accused.sure:
         good = "all" if accused.good == accused.failed else f"{accused.good} of them"
         return f"{told} {_VERBS[accused.fault]}: {pairs}, {good} with partners that are good{worst}"
@@ -122,6 +124,8 @@ def _named(cause: Cause, nodes: Mapping[str, Sequence[str]]) -> str:
     if kind == "path":
         ends = [nodes[where[0]][end] for end in where[1:]] if len(where) == 3 else where
         return f"the path between {' and '.join(ends)}"
+    if kind == "crowd":
+        return f"what pairs of {where[0]} share"
     if kind in ("uplinks", "up", "down"):
         way = {"uplinks": "", "up": " outwards", "down": " inwards"}[kind]
         return f"the uplinks of leaf {where[0]}{way}"
