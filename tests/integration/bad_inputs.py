@@ -179,7 +179,7 @@ PLANTED = (
     Planted("policy.yaml", f"{CONFIG}[0].resourceName", "'a/b'", "letters, digits", "config: |", (0, 7)),
     Planted("policy.yaml", f"{CONFIG}[1].rdmaHcaMax", "whole number", "", "config: |", (0, 7)),
     Planted("policy.yaml", f"{CONFIG}[2].resourceName", "already the name of entry 1", "rename", "config: |", (0, 7)),
-    Planted("policy.yaml", "spec.nicConfigurationOperator.logLevel", '"trace", not one of', "", "logLevel"),
+    Planted("policy.yaml", "spec.nicConfigurationOperator.logLevel", '"trace", not info or debug', "", "logLevel"),
     Planted("second.yaml", "spec", "second NicClusterPolicy", "policy.yaml:1", "spec:"),
     Planted("networks.yaml", "spec.config", "is not valid JSON", '"mode"', '"mode"'),
     Planted("networks.yaml", "spec.config -> ipam.range", "'10.0.0.0/33' is not a network", "", "10.0.0.0/33"),
@@ -226,10 +226,10 @@ PLANTED = (
     Planted("rdma_fabric_join_taint", "", "is not a valid taint", "key=value:NoSchedule"),
     Planted("host one: rdma_fabric_interfaces", "[0].pci", "lacks the PCI domain: write 0000:18:00.0", ""),
     Planted("host one: rdma_fabric_interfaces", "[0].naem", "unknown field", "did you mean name?"),
-    Planted("host one: rdma_fabric_interfaces", "[1].mtu", "is text ('9000'), a whole number", ""),
+    Planted("host one: rdma_fabric_interfaces", "[1].mtu", 'is the text "9000", not a whole number', ""),
     Planted("host one: rdma_fabric_allow_vf_reset", "", "not true or false", "leave it out"),
     Planted("host two: rdma_fabric_kernel_modules", "[0]", "is not a valid kernel module name", ""),
-    Planted("host two: rdma_fabric_recording", "", "is a whole number (5)", "quote it"),
+    Planted("host two: rdma_fabric_recording", "", "is the number 5", "quote it"),
     Planted(
         "variables", "rdma_fabric_kubeconfig", "is set for one, two and is not set for localhost", "group_vars/all"
     ),

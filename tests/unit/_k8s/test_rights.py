@@ -85,7 +85,7 @@ def test_only_workloads_need_to_be_explained() -> None:
 
 def test_commands_in_pods_are_needed_by_the_proof_alone() -> None:
     needed = {need.resource for need in proof_needs(["a", "b", "a"]) if need.namespace == "b"}
-    assert needed == {"pods", "pods/exec", "events"}
+    assert needed == {"pods", "pods/exec", "pods/log", "events"}
     assert "pods/exec" not in {need.resource for need in push_needs([], Kinds(lambda _path: None).find, "web", "own")}
 
 
