@@ -4,14 +4,14 @@
 """Which ends of a network are tested with which, and in what order. Pure.
 
 An end is a number. In one round every end is in at most one pair, so the pairs of a round can be measured at the same
-time without sharing a NIC. Same ends and seed, same rounds: what was interrupted goes on with those that are left.
+time without sharing a NIC. Same ends and seed, same rounds.
 """
 
 from __future__ import annotations
 
 from itertools import islice
 from random import Random
-from typing import Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Iterator, List, Mapping, Sequence, Tuple
 
 Pair = Tuple[int, int]
 Round = List[Pair]
@@ -20,12 +20,10 @@ SCHEDULES = ("all", "hunt", "ring", "leaf")
 _MORE_OF_A_HUNT = 3
 
 
-def rounds(
-    kind: str, ends: Sequence[int], *, seed: int, count: int | None = None, leaves: Mapping[int, str] | None = None
-) -> list[Round]:
+def rounds(kind: str, ends: Sequence[int], *, seed: int, leaves: Mapping[int, str] | None = None) -> list[Round]:
     """Return the rounds of a schedule (one of SCHEDULES) over distinct ``ends``.
 
-    ``all`` tests every pair once. ``hunt`` begins with ``count`` of these rounds (1), in an order that the seed gives;
+    ``all`` tests every pair once. ``hunt`` begins with one of these rounds, in an order that the seed gives;
     :func:`blame.next_rounds` has the others. ``ring`` tests neighbours in the order of ``ends``. ``leaf`` tests each
     end within its leaf, and each leaf with every other; an end without one in ``leaves`` has a leaf of its own.
     """
@@ -35,7 +33,7 @@ def rounds(
     Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
     if kind == "leaf":
         return _by_leaf(order, leaves or {})
-    return list(islice(_circle(order), (count or 1) if kind == "hunt" else None))
+    return list(islice(_circle(order), 1 if kind == "hunt" else None))
 
 
 def most_rounds(kind: str, count: int) -> int:
@@ -57,13 +55,6 @@ def pair_count(kind: str, count: int, leaves: int) -> int:
     if kind == "ring":
         return count if count > 2 else count // 2
     return (2 if kind == "hunt" else most_rounds(kind, count)) * (count // 2)
-
-
-def left(planned: Iterable[Round], tested: Iterable[Pair]) -> list[Round]:
-    """Return the planned rounds without the pairs that are tested already."""
-    done = set(tested)
-    rest = ([pair for pair in turn if pair not in done] for turn in planned)
-    return [turn for turn in rest if turn]
 
 
 def pair_of(one: int, other: int) -> Pair:
