@@ -10,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Callable, Iterable, Mapping
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl_job import (
     COMPONENT,
     INDEX,
@@ -256,6 +253,15 @@ def _told_by_pod(said: list[str]) -> Problem:
 
 def _new_key() -> tuple[str, str]:
     """Return a private key and its public one, as OpenSSH has them, for one job."""
+    # ansible-core brings it, and ansible-test imports plugins without it.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     return private, f"{key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()}\n"
