@@ -210,8 +210,8 @@ class ActionModule(ClusterAction):
             **{key: str(path) for key, path in files.items()},
         }
         if document["verdict"] == "fail":
-            red = [f"  - {nccl_run.line_of(row)}" for row in document["tests"] if row["verdict"] == "fail"]
-            raise ActionFailure("\n".join(["the fabric does not pass the NCCL tests:", *red]), **result)
+            red = [row["line"] for row in document["tests"] if row["verdict"] == "fail"]
+            raise ActionFailure("\n  - ".join(["the fabric does not pass the NCCL tests:", *red]), **result)
         return result
 
 

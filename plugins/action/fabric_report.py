@@ -42,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import held
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.proofs import read_verification
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.proofs import read_nccl, read_verification
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     cordon_notices,
     taking_part,
@@ -100,6 +100,8 @@ class ActionModule(FabricAction):
             left_out=left_out,
             wanted=arguments["wanted"],
             proof=arguments["proof"],
+            nccl=read_nccl(run_dir / "nccl.json"),
+            nccl_result=arguments["nccl"],
             turns=read_turns(run_dir / "turns", {document["host"] for document in hosts}),
             run={
                 "version": VERSION,

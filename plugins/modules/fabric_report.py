@@ -13,7 +13,8 @@ version_added: 0.1.0
 description:
   - Reads the host documents of a run directory (C(hosts/*.json), as M(rdma.fabric.rdma_host) writes them) and the
     results that earlier tasks registered, and writes C(report.json) and C(report.html) beside them.
-  - Shows the fabric test of the run directory (C(verify.json), as M(rdma.fabric.fabric_verify) writes it), if it
+  - Shows NCCL tests (C(nccl.json), as M(rdma.fabric.fabric_nccl) writes it) and the fabric test of the run directory
+    (C(verify.json), as M(rdma.fabric.fabric_verify) writes it), if it
     exists, with every pair and every failure.
   - The page holds the fleet, a drawing of the PCIe devices and rails of every kind of node, the plan of every host, the
     objects of the cluster with their changes, and remarks on what deserves attention. It is one self-contained file
@@ -90,12 +91,17 @@ options:
       - Result of M(rdma.fabric.fabric_verify). If it failed before a pair was tested, the report says so and omits the
         C(verify.json) of an earlier run.
     type: dict
+  nccl:
+    description:
+      - Result of M(rdma.fabric.fabric_nccl). C(nccl.json) of an earlier run is shown without it, and is no result of
+        this one.
+    type: dict
   wanted:
     description:
       - What the run was to do besides the hosts. A part without a result counts as failed before it began.
     type: list
     elements: str
-    choices: [push, proof]
+    choices: [push, proof, nccl]
     default: []
   hosts_read:
     description:

@@ -16,8 +16,8 @@ from .nccl import RANK, nccl_test_result
 from .nccl_transport import devices_by_host, host_of
 from .output_text import output_lines, quoted
 from .problem import Problem, problem_of
+from .wire.document import NCCL_FORMAT
 
-FORMAT = "rdma.fabric/nccl/v1"
 MINIMUM_RATIO = 0.8
 """The share of the rails' rate that bus bandwidth has to reach: our own choice, as rings of many nodes lose some."""
 # Of these the bus bandwidth is what each node sends through all its NICs (nccl-tests, doc/PERFORMANCE.md).
@@ -212,7 +212,7 @@ def build_document(rows: Sequence[Row], **told: Any) -> Document:
     """Return the document of a run, which ``nccl.json`` holds; ``told`` are the other fields."""
     verdicts = {row["verdict"] for row in rows}
     verdict = next((each for each in ("fail", "reported", "pass") if each in verdicts), "reported")
-    return {"format": FORMAT, "verdict": verdict, **told, "tests": list(rows)}
+    return {"format": NCCL_FORMAT, "verdict": verdict, **told, "tests": [{**row, "line": line_of(row)} for row in rows]}
 
 
 def line_of(row: Row) -> str:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of the parts of a run that follow the hosts: the push and the proof. Pure."""
+"""What became of the parts of a run that follow the hosts: the push, the proof, the NCCL tests. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import Any, Mapping, Sequence
 
 PUSH = "push"
 PROOF = "proof"
-PARTS = (PUSH, PROOF)
+NCCL = "nccl"
+PARTS = (PUSH, PROOF, NCCL)
+WORDS = {PUSH: "push", PROOF: "proof", NCCL: "NCCL test"}
+"""The parts as people read them."""
 _HOSTS_LEFT_BEHIND = "not every host of the run succeeded"
 
 
 class Parts:
     """The parts that a run was to bring about, and the results of those that it came to.
 
-    ``push`` and ``proof`` are results of tasks, None where there is none. ``whole``: every host was brought to the end.
+    ``push``, ``proof`` and ``nccl`` are results of tasks, None where there is none. ``whole``: every host was brought
+    to the end.
     """
 
     def __init__(
@@ -24,12 +28,14 @@ class Parts:
         wanted: Sequence[str],
         push: Mapping[str, Any] | None,
         proof: Mapping[str, Any] | None,
+        nccl: Mapping[str, Any] | None = None,
         *,
         whole: bool,
     ) -> None:
         self._wanted = wanted
         self._push = push
         self._proof = proof
+        self._nccl = nccl
         self._whole = whole
 
     def push_missing(self) -> str | None:
@@ -43,8 +49,12 @@ class Parts:
         if self._proof is None and PROOF in self._wanted and not self._whole:
             return _HOSTS_LEFT_BEHIND
         # A proof with a verdict tells its own failures, pair by pair.
-        result = None if self._proof is None else {**self._proof, "failed": self._proof_broke(self._proof)}
+        result = None if self._proof is None else {**self._proof, "failed": self._broke(self._proof)}
         return self._missing(PROOF, result, "it failed")
+
+    def nccl_broke(self) -> bool:
+        """Return whether NCCL tests of this run ended before one of them had a verdict."""
+        return self._broke(self._nccl or {})
 
     def was_wanted(self, part: str) -> bool:
         """Return whether the run was to bring a part about."""
@@ -56,14 +66,15 @@ class Parts:
 
     def failed(self) -> list[str]:
         """Return the parts that failed by themselves; what hosts kept from beginning is told with them."""
-        missing = {PUSH: self.push_missing(), PROOF: self.proof_missing()}
+        nccl = self._missing(NCCL, self._nccl, "they failed")
+        missing = {PUSH: self.push_missing(), PROOF: self.proof_missing(), NCCL: nccl}
         return [part for part in PARTS if missing[part] not in (None, _HOSTS_LEFT_BEHIND)]
 
     def _missing(self, part: str, result: Mapping[str, Any] | None, words: str) -> str | None:
         if result is None:
-            return f"the run failed before the {part}; its own error says why" if part in self._wanted else None
+            return f"the run failed before the {WORDS[part]}; its own error says why" if part in self._wanted else None
         return f"{words}: {result.get('msg') or 'no message'}" if result.get("failed") else None
 
     @staticmethod
-    def _proof_broke(result: Mapping[str, Any]) -> bool:
+    def _broke(result: Mapping[str, Any]) -> bool:
         return bool(result.get("failed")) and "verdict" not in result

@@ -18,11 +18,11 @@ from .cluster import cluster_section, images_of
 from .hosts import STEP_STATUSES, counted, host_row, natural_key, step_counts
 from .ipoib import has_ipoib
 from .outcome import outcome_of, refusals
-from .parts import PUSH, Parts
+from .parts import PUSH, WORDS, Parts
 from .remarks import ATTENTION, KINDS, UNFINISHED, fleet_remarks
 from .rollout import rollout_section
 from .topology import built_alike, device_map, topology_classes
-from .wire import proof_words, verification_section
+from .wire import nccl_section, proof_words, verification_section
 
 FORMAT = "rdma.fabric/report/v1"
 # What differs between two runs that found the same: kept from the older report while nothing else changed.
@@ -68,6 +68,8 @@ def build_report(
     left_out: Collection[str] = (),
     wanted: Sequence[str] = (),
     proof: Mapping[str, Any] | None = None,
+    nccl: Mapping[str, Any] | None = None,
+    nccl_result: Mapping[str, Any] | None = None,
     turns: Sequence[dict[str, Any]] = (),
     run: Mapping[str, Any] | None = None,
     check: bool = False,
@@ -79,8 +81,9 @@ def build_report(
     that the run did not bring to the end (``host``, ``why``). ``earlier``: hosts whose documents are of a run before
     this one, which are shown and not counted; ``left_out``: hosts that this run was not to read. ``wanted`` are the
     parts that the run was to bring about beside the hosts (``report_parts.PARTS``). ``proof`` is the result of the task
-    that proves; without one ``validation`` is shown and not counted. ``turns`` are what the turns of hosts took, of
-    this run or one before it. ``unknown_interfaces`` are notices of interfaces that cluster objects name and no host
+    that proves; without one ``validation`` is shown and not counted. ``nccl`` is the document of NCCL tests,
+    ``nccl_result`` the result of the task that ran them, if this run did. ``turns`` are what the turns of hosts took,
+    of this run or one before it. ``unknown_interfaces`` are notices of interfaces that cluster objects name and no host
     has. ``generated_at`` is an ISO 8601 time in UTC. ``run`` is how the run was started: the collection's ``version``,
     ``command``, ``limit`` and ``inventory``.
     """
@@ -94,7 +97,7 @@ def build_report(
     )
     rows = [{**host_row(document), "earlier": document["host"] in earlier} for document in documents]
     _refer(rows, classes, plans, remarks)
-    parts = Parts(wanted, cluster, proof, whole=not unfinished)
+    parts = Parts(wanted, cluster, proof, nccl_result, whole=not unfinished)
     pushed = cluster_section(cluster, rendered, parts.push_missing())
     # A proof that this run was to repeat and did not would pass for its own.
     validation = None if parts.proof_missing() else validation
@@ -110,6 +113,7 @@ def build_report(
         "plans": plans,
         "cluster": pushed,
         "validation": verification_section(validation),
+        "nccl": None if nccl is None or parts.nccl_broke() else nccl_section(nccl),
         "rollout": rollout_section(turns),
         "images": images_of(rendered),
         "remarks": remarks,
@@ -324,7 +328,7 @@ def _headline(summary: dict[str, Any], report: dict[str, Any], *, check: bool = 
     some = f"{hosts['recorded']:,} of them recorded" if 0 < hosts["recorded"] < hosts["total"] else ""
     parts = [
         *([proof_words(report["validation"])] if report["validation"] else []),
-        *(f"the {part} failed" for part in summary["failed"]),
+        *(f"the {WORDS[part]} failed" for part in summary["failed"]),
         *([f"{counted(hosts['total'], recorded)} planned"] if hosts["total"] else []),
         *([some] if some else []),
         *([f"{counted(summary['executed'], 'step')} executed"] if summary["executed"] else []),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the report says about the fabric test: each network's pairs, their rates and what failed. Pure."""
+"""What the report says about the fabric test, each network's pairs, their rates and what failed, and NCCL's. Pure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST
 
 _KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out")
+_RUN_OF_NCCL = ("verdict", "started_at", "image", "launcher", "nodes", "gpus_of_each")
+_OF_NCCL = ("scope", "program", "verdict", "busbw_gbytes", "expected_gbytes", "minimum_gbytes", "line")
 _PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software", "cpus", "any_cpu")
 
 # Whose memory a test writes from and to.
@@ -32,6 +34,12 @@ def verification_section(document: Mapping[str, Any] | None) -> dict[str, Any] |
         "headline": headline(dict(document)),
         "networks": [_network(network, document["pairs"]) for network in document["networks"]],
     }
+
+
+def nccl_section(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section of the document of NCCL tests (``_proof.nccl_run``)."""
+    tests = [{key: row[key] for key in _OF_NCCL} for row in document["tests"]]
+    return {**{key: document[key] for key in _RUN_OF_NCCL}, "tests": tests}
 
 
 def proof_words(section: Mapping[str, Any]) -> str:

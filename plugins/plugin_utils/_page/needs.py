@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Iterator, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
+from ansible_collections.rdma.fabric.plugins.module_utils._report.parts import WORDS
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import idle_waits
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -33,7 +34,7 @@ def needs_view(report: dict[str, Any]) -> dict[str, Any]:
 
 def _failures(report: dict[str, Any]) -> Iterator[Need]:
     for part in report["summary"]["failed"]:
-        yield Need("bad", f"The {part} failed", "undone", [], "see what was not done, and why")
+        yield Need("bad", f"The {WORDS[part]} failed", "undone", [], "see what was not done, and why")
     proof = report["validation"]
     if proof and proof["counts"]["fail"]:
         failed = {node for network in proof["networks"] for node in _failing_nodes(network)}

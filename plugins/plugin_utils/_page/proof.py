@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page shows of the fabric test: bars of a few pairs, a matrix of many, and every failure. Pure."""
+"""What the page shows of the fabric test, bars of a few pairs, a matrix of many, every failure, and of NCCL. Pure."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int) -> dict[
             "open": len(section["failures"]) <= _OPEN_FAILURES,
         },
         "networks": [_network(network, pairs, matrix) for network in section["networks"]],
+    }
+
+
+def nccl_view(section: dict[str, Any] | None, most: int) -> dict[str, Any] | None:
+    """Return what the template prints of the report's ``nccl``, at most so many tests, those that failed first."""
+    if section is None:
+        return None
+    tests = sorted(section["tests"], key=lambda test: test["verdict"] != "fail")
+    return {
+        **{key: section[key] for key in ("started_at", "image", "launcher")},
+        "nodes": len(section["nodes"]),
+        "gpus": section["gpus_of_each"],
+        "tests": {"entries": tests[:most], "more": max(0, len(tests) - most)},
     }
 
 

@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.topology impor
 
 from .drawing import drawings
 from .needs import needs_view
-from .proof import proof_view
+from .proof import nccl_view, proof_view
 from .rails import rails_view
 from .rollout import rollout_view
 
@@ -104,6 +104,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "rails": rails_view(report["hosts"], report["remarks"], detail.rails, _OPEN_RAILS),
         "rollout": rollout_view(report["rollout"], detail.hosts),
         "proof": proof_view(report["validation"], detail.pairs, detail.matrix),
+        "nccl": nccl_view(report["nccl"], detail.pairs),
         "images": _cut(report["images"], detail.images),
         "notices": _cut(report["notices"], detail.notices),
         "not_done": report["summary"]["not_done"],

@@ -131,9 +131,15 @@ def test_the_rails_of_the_slowest_node_are_expected_and_no_gpu_feeds_two() -> No
     assert expected_gbytes([], 8) is None
 
 
+def whole_document() -> dict[str, Any]:
+    """Return the document of a run with a test that passed and one over sockets."""
+    rows = [row_of("", text=with_both_logs()), row_of("broken/sockets.txt", replace(SIXTEEN, scope="rail 1"))]
+    told: dict[str, Any] = {"image": "nccl:1", "launcher": "Job", "nodes": ["gpu-01", "gpu-02"], "gpus_of_each": 8}
+    return build_document(rows, started_at="2026-01-01T00:00:00Z", **told, notices=[])
+
+
 def test_the_document_tells_the_worst_first_and_is_junit() -> None:
-    good, bad = row_of("", text=with_both_logs()), row_of("broken/sockets.txt", replace(SIXTEEN, scope="rail 1"))
-    document = build_document([good, bad], started_at="2026-01-01T00:00:00Z")
+    document = whole_document()
     assert document["verdict"] == "fail"
     assert "rail 1: fail" in recap_of(document)[0]
     root = ElementTree.fromstring(junit_text(document))  # noqa: S314  our own text

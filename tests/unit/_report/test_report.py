@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import port_state
 from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import outcome_of
+from ansible_collections.rdma.fabric.plugins.module_utils._report.proofs import nccl_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import (
     build_report,
     keep_volatile,
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
     report_text,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.needs import needs_view
+from ansible_collections.rdma.fabric.tests.unit._proof.test_nccl_run import whole_document as nccl_document
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_document
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
@@ -254,6 +256,29 @@ def test_a_proof_of_an_earlier_run_is_shown_and_decides_nothing() -> None:
     assert (earlier["summary"]["outcome"], earlier["summary"]["pairs"]) == ("unchanged", None)
     assert own["summary"]["outcome"] == "failed"
     assert "failed on the wire" not in "\n".join(recap_lines(earlier))
+
+
+def test_nccl_tests_of_an_earlier_run_are_shown_and_those_of_this_one_decide() -> None:
+    document = nccl_document()
+    assert nccl_violations("nccl.json", document) == []
+    given: dict[str, Any] = {"hosts": [PLAIN], "rendered": [], "cluster": None, "nccl": document}
+    earlier = report_of(**given)
+    own = report_of(**given, nccl_result={"failed": True, "verdict": "fail", "msg": "sockets"}, wanted=["nccl"])
+    broke = report_of(**given, nccl_result={"failed": True, "msg": "no image"}, wanted=["nccl"])
+    for report in (earlier, own, broke):
+        SCHEMA.validate(json.loads(report_text(report)))
+    assert [each["summary"]["outcome"] for each in (earlier, own, broke)] == ["unchanged", "failed", "failed"]
+    assert earlier["nccl"] == own["nccl"] is not None and broke["nccl"] is None
+    assert "the NCCL test failed" in own["summary"]["headline"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"format": "rdma.fabric/nccl/v9"}, "format: is 'rdma.fabric/nccl/v9'"), ({"nodes": "a"}, "nodes: is the text")],
+)
+def test_another_document_of_nccl_tests_is_refused_by_place(change: dict[str, Any], told: str) -> None:
+    (found,) = nccl_violations("nccl.json", {**nccl_document(), **change})
+    assert found.sentence().startswith(f"nccl.json: {told}") and "rdma.fabric.nccl" in found.hint
 
 
 def test_a_workload_without_a_node_is_said_to_run_nowhere() -> None:

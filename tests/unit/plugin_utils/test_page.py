@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES, TEMPLATES, render_page, visible
+from ansible_collections.rdma.fabric.tests.unit._proof.test_nccl_run import whole_document as nccl_of
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_of
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
@@ -369,6 +370,14 @@ def test_nothing_is_cut_short_without_a_count_of_the_rest() -> None:
     assert "3 more notices in report.json" in html
     assert "<small>and 4 more</small></span></li>" in html
     assert "3 more pairs in report.json" in html
+
+
+def test_nccl_tests_that_failed_stand_first_with_their_cause() -> None:
+    html = render_page(report_of(nccl=nccl_of()))
+    section = html[html.index('<section id="nccl">') :].partition("</section>")[0]
+    assert re.findall(r"<small>(?:<[^>]*>)?(all rails|rail 1)<", section) == ["rail 1", "all rails"]
+    assert "NCCL saw no RDMA device" in section and "190.6 of 200" in section
+    assert '<a href="#nccl">' in html and 'id="nccl"' not in render_page(report_of())
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from .pair import VERDICTS, Test
 from .placement import words_of
 from .side import Side
 
-FORMAT = "rdma.fabric/verify/v1"
+FORMAT, NCCL_FORMAT = "rdma.fabric/verify/v1", "rdma.fabric/nccl/v1"
 NODE_FORMAT = "rdma.fabric/wire-test/v1"
 Document = Dict[str, Any]
 _FEW_PAIRS = 4
