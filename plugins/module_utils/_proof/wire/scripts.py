@@ -111,8 +111,7 @@ _PROBE = _LOOK + _PROGRAM + _TRY + _LOOK_FOR_GPU
 # much they rose.
 # Where a device is shared by network namespaces, the sysfs of a pod has no counters (is_full_dev in the kernel's
 # drivers/infiniband/core/sysfs.c); netlink tells the driver's own there.
-_FUNCTIONS = (
-    r"""
+_COUNTING = r"""
 set -f
 b=$1 known= device=- header=
 now() { read -r u x </proc/uptime; u=${u%.*}${u#*.}; }
@@ -146,8 +145,7 @@ rose() {
 }
 run() {
 """
-    + _PROGRAM
-    + r"""
+_RUNNING = r"""
   "$r" "$@" >"$b.out" 2>&1 </dev/null & p=$!
   ( while kill -0 $p; do now; [ $u -lt $end ] || { kill -9 $p; break; }; nap; done ) >/dev/null 2>&1 & w=$!
   wait $p; s=$?
@@ -181,8 +179,7 @@ told() {
     while read -r l || [ -n "$l" ]; do printf '%s\n' "o|$n|$k|$l"; done
 }
 """
-)
-
+_FUNCTIONS = _COUNTING + _PROGRAM + _RUNNING
 _SLOTS = r"""
 now
 while read -r what n role peer size times load; do
