@@ -27,6 +27,25 @@ _MARKS = {"labels": (STATE_LABEL,), "annotations": (REVISION, NETWORK)}
 NETWORK_OPERATOR, SRIOV_OPERATOR = "network-operator", "sriov-network-operator"
 KINDS_OF_OPERATORS = {"mellanox.com/v1alpha1": NETWORK_OPERATOR, "sriovnetwork.openshift.io/v1": SRIOV_OPERATOR}
 """The last part of the name of the operators' images, whatever the registry, by the one version of their kinds."""
+RESOURCES_OF_OPERATORS = {
+    "mellanox.com/v1alpha1": (
+        "hostdevicenetworks",
+        "ipoibnetworks",
+        "macvlannetworks",
+        "nicclusterpolicies",
+        "nicnodepolicies",
+    ),
+    "sriovnetwork.openshift.io/v1": (
+        "ovsnetworks",
+        "sriovibnetworks",
+        "sriovnetworknodepolicies",
+        "sriovnetworknodestates",
+        "sriovnetworkpoolconfigs",
+        "sriovnetworks",
+        "sriovoperatorconfigs",
+    ),
+}
+"""The names of these kinds, as the server has them."""
 _GROUPS = {version.partition("/")[0]: operator for version, operator in KINDS_OF_OPERATORS.items()}
 _RELEASE_MARK = "meta.helm.sh/release-"
 

@@ -18,7 +18,7 @@ from ..api.kinds import Kinds, Resource, group_path, plural_of
 from ..api.snapshot import fetch_group, get_object, list_objects
 from ..api.transport import Connection
 from ..objects.objects import Json, Key
-from ..objects.operators import KINDS_OF_OPERATORS, programs_of, running
+from ..objects.operators import KINDS_OF_OPERATORS, RESOURCES_OF_OPERATORS, programs_of, running
 
 DEPLOYMENTS, AS_DEPLOYMENTS = Key("apps/v1", "Deployment", "", ""), Resource("deployments", True)
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -62,7 +62,7 @@ def _held(connection: Connection, programs: frozenset[str]) -> Iterator[str]:
         listed = {} if operator in programs else fetch_group(connection, group_path(version)) or {}
         for entry in listed.get("resources") or []:
             plural = entry["name"]
-            if "/" in plural:
+            if plural not in RESOURCES_OF_OPERATORS[version]:
                 continue
             scope, resource = Key(version, entry["kind"], "", ""), Resource(plural, entry["namespaced"])
             bodies = [body["metadata"] for body in list_objects(connection, scope, resource, {})]

@@ -19,7 +19,7 @@ from ..batch.lease import lease_key
 from ..batch.prune import is_kept_kind
 from ..objects.inventory import inventory_key
 from ..objects.objects import DEFAULT_NAMESPACE, Key
-from ..objects.operators import KINDS_OF_OPERATORS
+from ..objects.operators import RESOURCES_OF_OPERATORS
 from ..objects.readiness import is_workload
 
 Rule = Dict[str, Any]
@@ -72,7 +72,11 @@ OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
 LEFT_NEEDS: Needs = {
     Need("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "list"): frozenset(),
     Need("admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "list"): frozenset(),
-    **{Need(version.partition("/")[0], "*", "", "list"): frozenset() for version in KINDS_OF_OPERATORS},
+    **{
+        Need(version.partition("/")[0], name, "", "list"): frozenset()
+        for version, names in RESOURCES_OF_OPERATORS.items()
+        for name in names
+    },
 }
 """What looking for the rest of operators that are gone needs; without it, the same."""
 DOUBLE_NEEDS: Needs = {Need("apps", "daemonsets", "", "list"): frozenset()}
