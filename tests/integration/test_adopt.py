@@ -221,7 +221,7 @@ def test_the_policy_goes_and_takes_nothing_of_ours_with_it(run: Run) -> None:
     assert STAY.isdisjoint(left)
     assert all(SET in body["metadata"]["labels"] for body in left.values())
     assert run.operated.pools() == ["my-pool"]
-    run.printed("kubectl scale", "--replicas=1")
+    run.printed("kubectl scale", " network-operator --replicas=1")
 
 
 def test_the_chart_goes_without_a_label_of_its_feature_discovery(run: Run) -> None:

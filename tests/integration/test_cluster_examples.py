@@ -87,7 +87,7 @@ def test_the_examples_of_every_module_are_run_somewhere() -> None:
     """Those of the driver's modules are with their guides; others need pods that run, as on booted hosts."""
     everything = {path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
     of_drivers = {"mofed_driver", "mofed_driver_info", "nv_peer_mem", "nv_peer_mem_info"}
-    assert everything == {*SHOWN, *ABOUT_HOSTS, *of_drivers, "fabric_nccl", "fabric_verify"}
+    assert everything == {*SHOWN, *ABOUT_HOSTS, *of_drivers, "fabric_nccl", "fabric_verify", "node_devices"}
 
 
 @pytest.fixture

@@ -185,6 +185,7 @@ def test_a_part_without_the_one_before_it_fails_and_does_not_pass_for_done(user:
 ALONE: dict[str, tuple[int, str]] = {
     "cluster": (0, "failed=0"),
     "drift": (2, "result:   pending"),
+    "nccl": (2, "there is no NetworkAttachmentDefinition default/rail0 in the cluster"),
     "status": (2, "result:   pending"),
     "verify": (2, "there is no NetworkAttachmentDefinition default/rail0 in the cluster"),
 }

@@ -148,30 +148,26 @@ def answers(api: Api, path: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def pushed(
-    control_plane: ControlPlane,
-    lab_programs: Programs,
-    module_namespace: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Wire]:
-    folder, fabric = tmp_path_factory.mktemp("nccl"), fabric_in(module_namespace)
+def pushed(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    """A fabric in a cluster of its own, as other files leave cluster roles of the same names in theirs."""
+    folder, namespace = tmp_path_factory.mktemp("nccl"), "nccl"
+    fabric = fabric_in(namespace)
     rail = fabric["rdma_fabric_macvlan_networks"]["rail0"]
     fabric["rdma_fabric_macvlan_networks"] = {"rail0": rail, "rail1": {**rail, "master": "rail1"}}
-    nodes = ExecNodes(folder / "nodes", f"nccl-{module_namespace[-6:]}", 2, RESOURCE, f"{module_namespace}/rail0")
+    nodes = ExecNodes(folder / "nodes", "nccl", 2, RESOURCE, f"{namespace}/rail0")
     inventory = folder / "hosts.json"
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": dict.fromkeys(nodes.names, host)}}), encoding="utf-8")
-    for kind in FIELDS:
-        control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(definition(kind)))
-        control_plane.kubectl("wait", "--for=condition=Established", f"crd/{kind.lower()}s.kubeflow.org")
-        path = f"{KUBEFLOW}/{FIELDS[kind]['version']}/{kind.lower()}s"
-        until(partial(answers, control_plane.api, path))
-    wire = Wire(control_plane, nodes, module_namespace, fabric, inventory, User(folder / "pusher"))
-    with running(control_plane, lab_programs, nodes):
-        push_fabric(control_plane, fabric)
-        yield wire
-    for kind in FIELDS:
-        control_plane.kubectl("delete", f"crd/{kind.lower()}s.kubeflow.org")
+    with ControlPlane(folder / "cluster", programs=lab_programs) as cluster:
+        cluster.create_namespace(namespace)
+        for kind in FIELDS:
+            cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(definition(kind)))
+            cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind.lower()}s.kubeflow.org")
+            path = f"{KUBEFLOW}/{FIELDS[kind]['version']}/{kind.lower()}s"
+            until(partial(answers, cluster.api, path))
+        with running(cluster, lab_programs, nodes):
+            push_fabric(cluster, fabric)
+            yield Wire(cluster, nodes, namespace, fabric, inventory, User(folder / "pusher"))
 
 
 @pytest.fixture
