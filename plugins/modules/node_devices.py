@@ -72,7 +72,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the device plugin find the functions that this run has made
+- name: Have the device plugin find the VFs that this run has made
   rdma.fabric.node_devices:
     hosts: "{{ groups['rdma_fabric'] }}"
     waves: "{{ rendered.waves | default([]) }}"
