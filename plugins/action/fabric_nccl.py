@@ -22,16 +22,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachme
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl_job import SAYS, Test, pytorch_job
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import PODS
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import all_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_plan, nccl_run
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_workload import Host, Template, job_notices
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import document_text, left_out_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     ProofOptions,
-    Surroundings,
     make_plan,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import spec_violations
@@ -43,7 +40,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import read_host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import facts_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
@@ -124,14 +121,9 @@ class ActionModule(ClusterAction):
     def _planned(self, arguments: Json, pods: ClusterPods, run_dir: Path, task_vars: Json) -> Work:
         """Return what is to be done; raises InvalidInput with everything that forbids it."""
         spec, variables = arguments["spec"], variables_of_hosts(task_vars)
-        hosts, gpu = spec["hosts"], arguments["gpu_resource"]
-        facts = {each["host"]: each["facts"] for each in read_host_documents(run_dir / "hosts")}
-        addresses = {host: str(variables[host].get("ansible_host") or "") for host in hosts if host in variables}
-        names = {host: name for host, name in nodes_of(hosts, variables).items() if name != host}
-        networks, attachments, namespaces = pods.networks(spec, arguments["namespace"])
-        rows = pods.nodes()
-        of_hosts = {host: facts.get(host) for host in hosts}
-        around = Surroundings(networks, rows, attachments, namespaces, of_hosts, addresses, names)
+        gpu, facts = arguments["gpu_resource"], facts_of(spec, run_dir)
+        names = nodes_of(spec["hosts"], variables)
+        around = pods.surroundings(spec, arguments["namespace"], facts, variables, names)
         ready, limit = arguments["ready_timeout"], arguments["timeout"]
         given = resources_by_network(arguments["resources"])
         options = ProofOptions(arguments["networks"], given, "hunt", arguments["namespace"], ready, limit)
@@ -140,10 +132,10 @@ class ActionModule(ClusterAction):
         nodes = {node: host for node, host in planned[0]["nodes"].items() if all(node in n["nodes"] for n in planned)}
         resources = {gpu, *(each for network in planned for each in network["resources"])}
         if not arguments["busy"]:
-            everywhere = list_objects(pods.connection, Key("v1", "Pod", "", ""), PODS, {})
-            idle, left = nccl_plan.idle_nodes(nodes, consumers(everywhere, resources))
+            in_use = consumers(all_pods(pods.connection), resources)
+            idle, left = nccl_plan.idle_nodes(nodes, in_use)
             nodes, notices = {node: nodes[node] for node in idle}, [*notices, *left]
-        counts = {row["name"]: row["allocatable"].get(gpu, 0) for row in rows if row["name"] in nodes}
+        counts = {row["name"]: row["allocatable"].get(gpu, 0) for row in around.nodes if row["name"] in nodes}
         able = [node for node in nodes if counts[node] >= (arguments["gpus"] or 1)]
         if able and len(able) < len(nodes):
             lacking = named(sorted(set(nodes).difference(able)), _MOST_NAMED)

@@ -48,8 +48,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     write_if_different,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
+    facts_of,
     parse_host_document,
-    read_host_documents,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
@@ -142,20 +142,15 @@ class ActionModule(ClusterAction):
     def _around(
         self, arguments: dict[str, Any], facts: dict[str, Any], pods: ClusterPods, task_vars: dict[str, Any]
     ) -> Surroundings:
-        hosts = arguments["spec"]["hosts"]
-        variables = variables_of_hosts(task_vars)
-        names = nodes_of(hosts, variables)
-        networks, attachments, namespaces = pods.networks(arguments["spec"], arguments["namespace"])
-        return Surroundings(
-            networks=networks,
-            nodes=[] if arguments["node"] else pods.nodes(),
-            attachments=attachments,
-            namespaces=namespaces,
-            hosts={host: facts.get(host) for host in hosts},
-            addresses={} if arguments["node"] else addresses_of(hosts, variables),
-            users={} if arguments["node"] or arguments["busy_nodes"] else pods.users(),
-            # A host without a name of its own may be found by another one, where all nodes are read.
-            names={host: name for host, name in names.items() if arguments["node"] or name != host},
+        spec, variables, alone = arguments["spec"], variables_of_hosts(task_vars), bool(arguments["node"])
+        return pods.surroundings(
+            spec,
+            arguments["namespace"],
+            facts,
+            variables,
+            nodes_of(spec["hosts"], variables),
+            alone=alone,
+            users=None if alone or arguments["busy_nodes"] else pods.users(),
         )
 
     def _prove_node(
@@ -285,12 +280,6 @@ def options_of(arguments: dict[str, Any], seed: int = 0) -> ProofOptions:
     )
 
 
-def facts_of(spec: dict[str, Any], run_dir: Path) -> dict[str, Any]:
-    """Return the facts in the run directory by inventory host, of the hosts of the spec."""
-    documents_there = read_host_documents(run_dir / "hosts")
-    return {each["host"]: each["facts"] for each in documents_there if each["host"] in spec["hosts"]}
-
-
 def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
     """Return the facts of one host in the run directory, None where there are none that can be read."""
     try:
@@ -302,12 +291,6 @@ def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = document["facts"]
     return found
-
-
-def addresses_of(hosts: dict[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return the address that Ansible uses for each host, where the inventory gives one."""
-    found = {host: variables[host].get("ansible_host") for host in hosts if host in variables}
-    return {host: str(address) for host, address in found.items() if address}
 
 
 def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, facts: dict[str, Any]) -> Request:

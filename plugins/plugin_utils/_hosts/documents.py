@@ -59,6 +59,12 @@ def read_host_documents(directory: Path, failed: Collection[str] = ()) -> list[d
     return documents
 
 
+def facts_of(spec: Mapping[str, Any], run_dir: Path) -> dict[str, Any]:
+    """Return the facts in the run directory by inventory host, of the hosts of the spec."""
+    documents_there = read_host_documents(run_dir / "hosts")
+    return {each["host"]: each["facts"] for each in documents_there if each["host"] in spec["hosts"]}
+
+
 def read_turns(directory: Path, hosts: Collection[str]) -> list[dict[str, Any]]:
     """Return what a directory keeps of the turns of these hosts; every file of theirs that is none is a violation."""
     turns: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timezone
-from typing import Callable, Iterable
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     CONTAINER,
@@ -40,7 +40,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods impo
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import users_of_devices
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import Surroundings, node_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
@@ -84,6 +84,37 @@ class ClusterPods:
     def users(self) -> dict[str, dict[str, list[str]]]:
         """Return the pods that have each resource, by node, but for test pods. Raises ApiFault."""
         return users_of_devices(pod for pod in all_pods(self.connection) if not is_test_pod(pod))
+
+    def surroundings(
+        self,
+        spec: Json,
+        namespace: str | None,
+        facts: Mapping[str, Any],
+        variables: Mapping[str, Mapping[str, Any]],
+        names: Mapping[str, str],
+        *,
+        alone: bool = False,
+        users: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+    ) -> Surroundings:
+        """Return what a plan is made from; ``names`` are the nodes of the hosts. Raises ApiFault.
+
+        With ``alone``, for a test of one node, the others are not read. Nodes with pods among ``users`` are left out.
+        """
+        hosts = spec["hosts"]
+        networks, attachments, namespaces = self.networks(spec, namespace)
+        known = () if alone else [host for host in hosts if host in variables]
+        addresses = {host: variables[host].get("ansible_host") for host in known}
+        return Surroundings(
+            networks=networks,
+            nodes=[] if alone else self.nodes(),
+            attachments=attachments,
+            namespaces=namespaces,
+            hosts={host: facts.get(host) for host in hosts},
+            addresses={host: str(address) for host, address in addresses.items() if address},
+            users=users or {},
+            # A host without a name of its own may be found by another one, where all nodes are read.
+            names={host: name for host, name in names.items() if alone or name != host},
+        )
 
     def present(self, api_version: str, kind: str, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return which of these objects (namespace, name) are there. Raises ApiFault."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Mapping
@@ -19,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_proof import ROWS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 OPTIONS = yaml.safe_load(fabric_verify.DOCUMENTATION)["options"]
@@ -86,7 +88,8 @@ def test_variables_of_each_host_are_merged_once(node: str | None) -> None:
     """A test of one node, which each turn of a rollout has, looks at all hosts for their nodes."""
     hosts = {f"h{number}": {"ansible_host": f"10.0.0.{number}"} for number in range(5)}
     variables = Asked(hosts)
-    pods = SimpleNamespace(networks=lambda *_given: ([], [], []), nodes=list, users=dict)
+    pods: Any = SimpleNamespace(networks=lambda *_given: ([], [], []), nodes=list, users=dict)
+    pods.surroundings = partial(ClusterPods.surroundings, pods)
     action: Any = fabric_verify_action.ActionModule
     given = arguments(node=node, spec={"hosts": hosts})
     around = action._around(None, given, {}, pods, {"hostvars": variables})

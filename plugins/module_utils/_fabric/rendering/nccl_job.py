@@ -143,6 +143,15 @@ class Test:
         return self.ready_timeout + self.seconds + _MARGIN
 
     @property
+    def ending(self) -> dict[str, int]:
+        """How the job ends by itself, and goes if nobody removes it."""
+        return {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": self.deadline,
+            "ttlSecondsAfterFinished": _KEPT_SECONDS,
+        }
+
+    @property
     def host_file(self) -> str:
         """The host file of the indexed Job, whose pods have addresses by the Service of the same name."""
         hosts = (f"{self.name}-{index}.{self.name}" for index in range(len(self.nodes)))
@@ -164,9 +173,7 @@ def mpi_job(test: Test) -> Object:
             "launcherCreationPolicy": "WaitForWorkersReady",
             "runPolicy": {
                 "cleanPodPolicy": "Running",
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": test.deadline,
-                "ttlSecondsAfterFinished": _KEPT_SECONDS,
+                **test.ending,
             },
             "mpiReplicaSpecs": {
                 "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},
@@ -193,9 +200,7 @@ def indexed_job(test: Test) -> Object:
             "completionMode": "Indexed",
             "completions": len(test.nodes),
             "parallelism": len(test.nodes),
-            "backoffLimit": 0,
-            "activeDeadlineSeconds": test.deadline,
-            "ttlSecondsAfterFinished": _KEPT_SECONDS,
+            **test.ending,
             "template": template,
         },
     )
