@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.lease import own_user
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import own_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.before import (
     Before,
     before_of,
@@ -53,6 +54,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import is_plugin, is_renewed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
@@ -115,6 +117,7 @@ class ActionModule(ClusterAction):
             "before": drain.get("before") if state else None,
             "give_back": None if state else given.value("rdma_fabric_drain_give_back"),
             "rebooted": reboot.get("rebooted"),
+            "renewed": _may_be_renewed(given.get("rdma_fabric_host_result"), turn) if state == "uncordoned" else None,
             # The wait before a test is no stage of the turn.
             "turn_file": f"{turn['files']}/{host}.json" if turn and state != "ready" else None,
             **{option: policy[option] for option in read if option in policy and option != "safe_load"},
@@ -277,15 +280,22 @@ class ActionModule(ClusterAction):
             )
 
     def _restart(self, cluster: NodeCluster, arguments: dict[str, Any]) -> list[dict[str, Any]]:
-        """Have DaemonSets replace pods that held a device over the change, where that is wanted; return the rows."""
-        if not arguments["restart_daemon_sets"] or self.check_mode:
+        """Have DaemonSets replace pods that the change has made stale; return the rows.
+
+        These are pods that held a device over the change, where that is wanted, and those that offer other VFs than
+        the host now has.
+        """
+        stale = arguments["renewed"] and not arguments["rebooted"]
+        if not (arguments["restart_daemon_sets"] or stale) or self.check_mode:
             return []
         limit, options = unlimited(float(arguments["timeout"])), replace(_options(arguments), everything=False)
-        there = judge(cluster.pods(), options, cluster.has_daemon_set)
-        held = frozenset(verdict.uid for verdict in there if verdict.keeps)
-        if not held:
+        pods = cluster.pods()
+        plugins = {pod["metadata"]["uid"] for pod in pods if is_plugin(pod)} if stale else set()
+        held = {verdict.uid for verdict in judge(pods, options, cluster.has_daemon_set) if verdict.keeps}
+        restarts = frozenset(plugins | (held if arguments["restart_daemon_sets"] else set()))
+        if not restarts:
             return []
-        drain = Drain(cluster, cluster.name, replace(options, restarts=held), limit, self.progress)
+        drain = Drain(cluster, cluster.name, replace(options, restarts=restarts), limit, self.progress)
         try:
             with cluster.connection.until(cluster.now() + limit):
                 drain.run()
@@ -297,7 +307,28 @@ class ActionModule(ClusterAction):
                 changed=bool(drain.seen),
                 pods=_rows_of(drain, []),
             ) from failure
+        if plugins and arguments["wait"]:
+            self._wait_for_plugins(cluster, arguments, len(plugins))
         return _rows_of(drain, [])
+
+    def _wait_for_plugins(self, cluster: NodeCluster, arguments: dict[str, Any], count: int) -> None:
+        """Wait until as many pods of the SR-IOV device plugin as before are ready again; raises ActionFailure."""
+
+        def missing_of(_node: Json | None) -> list[str]:
+            ready = [pod for pod in cluster.pods(recent=True) if is_plugin(pod) and is_ready(pod)]
+            return [] if len(ready) >= count else ["its SR-IOV device plugin is not ready again"]
+
+        limit = unlimited(float(arguments["timeout"]))
+        with cluster.connection.until(cluster.now() + limit):
+            missing = wait_until_whole(cluster, missing_of, limit=limit, progress=self.progress)
+        if missing:
+            raise ActionFailure(
+                f"node {cluster.name} stays cordoned: {missing[0]} (within {arguments['timeout']} s), so that it would "
+                "offer VFs that are gone; look at its pod, then run again",
+                node=cluster.name,
+                cordoned=True,
+                changed=True,
+            )
 
     def _drain(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
         before = is_cordoned(found)
@@ -409,6 +440,11 @@ def _standing(cluster: NodeCluster, err: ApiFault | Unanswered | None = None) ->
             return {"gone": cluster.node() is None, "unanswered": False}
     except (ApiFault, Unanswered) as silence:
         return {"gone": False, "unanswered": isinstance(silence, Unanswered)}
+
+
+def _may_be_renewed(result: Mapping[str, Any] | None, turn: Mapping[str, Any]) -> bool:
+    """Tell whether a host may have other VFs: what an earlier run, which left its node cordoned, did is not known."""
+    return is_renewed(result or {}, {}, check=False) or turn.get("node") in (turn.get("cordoned") or ())
 
 
 def _options(arguments: Mapping[str, Any]) -> DrainOptions:

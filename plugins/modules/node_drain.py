@@ -139,6 +139,13 @@ options:
         boot, because its status from before the reboot stays visible for a while.
     type: bool
     default: false
+  renewed:
+    description:
+      - Whether the VFs of the node, or their names and drivers, may be others than before it was drained. Then
+        O(state=uncordoned) evicts the pod of the SR-IOV device plugin, which looks for devices only when it starts, and
+        waits until it is ready again. After a reboot (O(rebooted)) it has been started anew.
+    type: bool
+    default: false
   give_back:
     description:
       - Whether a node whose drain fails takes pods again, because nothing was changed on it. The task fails in both
@@ -194,7 +201,7 @@ cordoned:
   sample: true
 pods:
   description: What happened to each pod of the node, or would happen in check mode. Empty unless O(state=drained); with
-    O(restart_daemon_sets), O(state=uncordoned) has the pods that it restarted.
+    O(restart_daemon_sets) or O(renewed), O(state=uncordoned) has the pods that it restarted.
   returned: always
   type: list
   elements: dict

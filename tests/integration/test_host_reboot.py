@@ -108,6 +108,7 @@ OPTIONS = (
     "wait_timeout",
     "timeout",
     "rebooted",
+    "renewed",
     "before",
 )
 OF_MANY = """

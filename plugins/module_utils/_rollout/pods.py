@@ -109,6 +109,8 @@ def _may_return(pod: Json) -> bool:
 def _decide(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> tuple[str, str, str]:
     """Return what becomes of a pod, why, and what it holds all the same."""
     held = "every pod has to leave" if options.everything else what_it_holds(pod, options.resources)
+    if not held and pod["metadata"]["uid"] in options.restarts:
+        held = "it offers the devices that were there when it started"
     stays = _why_it_stays(pod, options, held)
     if stays:
         return STAY, stays, ""

@@ -22,7 +22,8 @@ Place = Tuple[str, str]
 """Namespace and name of a DaemonSet."""
 Plugins = Mapping[Place, Body]
 
-POD_SELECTOR = "app=sriovdp"
+_LABEL = ("app", "sriovdp")
+POD_SELECTOR = "=".join(_LABEL)
 """The label of the plugin's pods, ours as upstream's (``_fabric/rendering/components/device_plugins.py``)."""
 _COMPONENT = "app.kubernetes.io/component"
 # It finds functions by the names of their ports, too, which take a driver's reload or as little as one.
@@ -35,6 +36,11 @@ def is_renewed(result: Body, plan: Body, *, check: bool) -> bool:
     if check and not result.get("recorded"):
         steps += [each["id"] for each in plan.get("steps") or () if each["status"] == PLANNED]
     return any(str(step).startswith(_CHANGES) for step in steps)
+
+
+def is_plugin(pod: Body) -> bool:
+    """Tell whether a pod is the plugin's, whoever has pushed it."""
+    return _LABEL in (pod["metadata"].get("labels") or {}).items() and not pod["metadata"].get("deletionTimestamp")
 
 
 def plugins_of(objects: Sequence[Body]) -> dict[Place, Body]:

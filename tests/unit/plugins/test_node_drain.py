@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects i
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure, good
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import DAEMON_SET, Json, pod
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -266,17 +267,28 @@ def test_a_node_whose_jobs_cannot_be_asked_for_is_given_back_where_that_is_wante
     assert cordoned(server) is not give_back
 
 
-def of_daemon_set(server: Nodes) -> None:
-    """Put a pod with a device on the node, of a DaemonSet that replaces it when it is evicted."""
+def of_daemon_set(server: Nodes, *, plugin: bool = False, ready: bool = True) -> None:
+    """Put a pod on the node, with a device or of the SR-IOV device ``plugin``.
+
+    It is of a DaemonSet that replaces it when it is evicted, by one that is ``ready``.
+    """
     metadata = {"name": "plugin", "namespace": "ns"}
     server.put("daemonsets", {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata})
-    come(server, "storage", owner=DAEMON_SET)
+
+    def put(name: str) -> None:
+        body = come(server, name, owner=DAEMON_SET)
+        body["status"] = {"conditions": [{"type": "Ready", "status": str(ready)}]}
+        if plugin:
+            body["metadata"]["labels"] = {"app": "sriovdp"}
+            body["spec"]["containers"] = [{"name": "kube-sriovdp"}]
+
+    put("storage")
 
     def evict(_number: int, method: str, path: str) -> Reply | None:
         if method != "POST" or not path.endswith("/eviction"):
             return None
         del server.objects[("pods", "ns", path.split("/")[-2])]
-        come(server, "replaced", owner=DAEMON_SET)
+        put("replaced")
         return good({}, 201)
 
     server.intercept = evict
@@ -304,6 +316,39 @@ def test_it_is_replaced_before_the_node_takes_pods_again_by_consent(server: Node
         "replaced" if restarts else "storage"
     ]
     assert not cordoned(server)
+
+
+@pytest.mark.parametrize(("rebooted", "ready"), [(False, True), (True, True), (False, False)])
+def test_the_device_plugin_looks_at_new_vfs_before_the_node_takes_pods_again(
+    server: Nodes, rebooted: bool, ready: bool
+) -> None:
+    of_daemon_set(server, plugin=True, ready=ready)
+    before = drained()
+    if rebooted:
+        server.objects[NODE]["status"]["nodeInfo"]["bootID"] = "two"
+    result = drain("uncordoned", before=before, renewed=True, rebooted=rebooted)
+    names = sorted(name for kind, _place, name in server.objects if kind == "pods")
+    assert names == ["storage" if rebooted else "replaced"]
+    assert bool(result.get("failed")) is not ready and cordoned(server) is not ready
+    assert ready or "its SR-IOV device plugin is not ready again (within" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("executed", "left_cordoned", "looks"),
+    [(["vfs:0000:3b:00.0"], [], True), (["mtu:0000:3b:00.0"], [], False), ([], ["n"], True)],
+)
+def test_a_turn_has_it_look_where_vfs_were_changed_or_may_have_been_by_a_killed_run(
+    server: Nodes, executed: list[str], left_cordoned: list[str], looks: bool
+) -> None:
+    of_daemon_set(server, plugin=True)
+    of_the_turn = {
+        "inventory_hostname": "n",
+        "rdma_fabric_host_result": {"executed": [{"id": each} for each in executed]},
+        "_rdma_fabric_host_turn": {"node": "n", "cordoned": left_cordoned, "files": "/nowhere"},
+        "_rdma_fabric_host_drain": {"before": drain("drained", run=RUN)["before"]},
+    }
+    result = run_action("node_drain", {"state": "uncordoned", "role_variables": True}, task_vars=of_the_turn)
+    assert [row["name"] for row in result["pods"]] == ["storage"] * looks, result
 
 
 @pytest.mark.parametrize(("grace", "is_told"), [(7200, True), (60, False)])
