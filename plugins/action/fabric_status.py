@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import held
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import stale_offers
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     nodes_of,
     taking_part,
@@ -83,7 +84,7 @@ class ActionModule(ClusterAction):
         unfinished = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
         documents, unusable = registered_documents([host for host in hosts if host not in unfinished], variables)
         classes = host_classes(documents, {**unfinished, **unusable}, spec)
-        cluster = self._cluster(arguments, hosts, variables)
+        cluster = self._cluster(arguments, hosts, variables, documents)
         needs = held(whole(spec, variables)[0], documents)
         attention = [*attention_of(classes, cluster), *needs.unmet]
         output = Path(arguments["output_file"]).expanduser().absolute() if arguments["output_file"] else None
@@ -111,7 +112,11 @@ class ActionModule(ClusterAction):
         return {"changed": False, "status": status, "screen": lines}
 
     def _cluster(
-        self, arguments: Mapping[str, Any], hosts: Sequence[str], variables: Mapping[str, Any]
+        self,
+        arguments: Mapping[str, Any],
+        hosts: Sequence[str],
+        variables: Mapping[str, Any],
+        documents: Sequence[Json],
     ) -> dict[str, Any] | None:
         """Return what the cluster is like, or why that can't be told; None where nothing is asked of one.
 
@@ -142,10 +147,12 @@ class ActionModule(ClusterAction):
             except (ApiFault, BatchError) as error:
                 return {"error": str(error)}
         taint = str((spec.get("settings") or {}).get("join_taint") or "")
-        ours = set(nodes_of(hosts, variables).values())
+        node_of, objects = nodes_of(hosts, variables), objects_of(waves)
+        ours = set(node_of.values())
         return {
             "server": client.server,
-            "kept_off": [] if spec.get("chart") else kept_off(objects_of(waves), nodes, ours),
+            "kept_off": [] if spec.get("chart") else kept_off(objects, nodes, ours),
+            "stale": stale_offers(objects, documents, nodes, node_of),
             **cluster_state(result, nodes, resources_of(spec), ours),
             **service_state(nodes, leases, taint, unread),
         }

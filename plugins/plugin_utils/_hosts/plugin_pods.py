@@ -8,7 +8,7 @@ The plugin looks for devices when it starts, and not again (``cmd/sriovdp/main.g
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import PLANNED
@@ -16,6 +16,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.diagnosis
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .needs import devices_of
 
 Body = Mapping[str, Any]
 Place = Tuple[str, str]
@@ -25,6 +28,7 @@ Plugins = Mapping[Place, Body]
 _LABEL = ("app", "sriovdp")
 POD_SELECTOR = "=".join(_LABEL)
 """The label of the plugin's pods, ours as upstream's (``_fabric/rendering/components/device_plugins.py``)."""
+_MOST_TOLD = 6
 _COMPONENT = "app.kubernetes.io/component"
 # It finds functions by the names of their ports, too, which take a driver's reload or as little as one.
 _CHANGES = tuple(f"{name}:" for name, each in CONCERNS.items() if each.renews_vfs or each.asks_reload)
@@ -70,6 +74,36 @@ def pods_of(pods: Sequence[Json], plugins: Plugins) -> Iterator[tuple[Place, Jso
             place = (str(metadata["namespace"]), str(owner.get("name")))
             if owner.get("kind") == "DaemonSet" and place in plugins and not metadata.get("deletionTimestamp"):
                 yield place, pod
+
+
+def stale_offers(
+    objects: Sequence[Body], documents: Iterable[Body], nodes: Sequence[Body], node_of: Mapping[str, str]
+) -> list[str]:
+    """Return that nodes offer other numbers of devices than their hosts have, with the next step, where they do.
+
+    So it is after a run that ended between a host and the plugin's pod there. ``node_of`` has the node of each host.
+    Hosts whose functions are still to be changed are left out.
+    """
+    plugins = plugins_of(objects)
+    offers = {str(node["metadata"]["name"]): (node.get("status") or {}).get("allocatable") or {} for node in nodes}
+    found: dict[str, list[str]] = {}
+    for document in documents if plugins else ():
+        node = node_of[document["host"]]
+        if is_renewed({}, document["plan"], check=True):
+            continue
+        for name, count in sorted(devices_of(objects, document).items()):
+            there = offers.get(node, {}).get(name)
+            if there is not None and str(there) != str(count):
+                found.setdefault(f"{name} {there} in place of {count}", []).append(node)
+    if not found:
+        return []
+    said = named([f"{what} on {named(sorted(names), _MOST_TOLD)}" for what, names in found.items()], _MOST_TOLD)
+    (namespace, _name), node = next(iter(plugins)), min(next(iter(found.values())))
+    command = f"kubectl delete pod --namespace={namespace} --selector={POD_SELECTOR}"
+    return [
+        f"nodes offer other devices than their hosts have: {said}; next: have the device plugin look again "
+        f"({command} --field-selector=spec.nodeName={node})"
+    ]
 
 
 def what_is_missing(node: Body, pods: Sequence[Body], wanted: Mapping[str, int]) -> str:

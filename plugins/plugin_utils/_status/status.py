@@ -171,7 +171,7 @@ def attention_of(classes: Sequence[Json], cluster: Mapping[str, Any] | None) -> 
     if components["not_ready"]:
         step = "rdma.fabric.site waits for their pods and says why"
         found.append(f"not ready: {listed([each['name'] for each in components['not_ready']])}; next: {step}")
-    found += cluster.get("kept_off") or []
+    found += [*(cluster.get("kept_off") or []), *(cluster.get("stale") or [])]
     if cluster["nodes_not_ready"]:
         found.append(f"nodes not ready: {listed(cluster['nodes_not_ready'])}; next: look at their kubelet")
     if cluster["not_offered"]:

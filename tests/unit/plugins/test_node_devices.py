@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.action import node_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import stale_offers
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime
 from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_needs import PCI, document, image
@@ -186,3 +187,25 @@ def test_what_a_node_does_not_offer_in_time_fails_with_its_cause(
     assert (result["failed"], result["changed"]) == (True, True)
     assert words in result["msg"] and "after 30 s" in result["msg"]
     assert not run(tmp_path, {"a": executed(f"vfs:{PCI}")}, wait=False).get("failed")
+
+
+def test_nodes_that_offer_other_devices_than_hosts_have_are_told_with_what_makes_the_plugin_look_again() -> None:
+    """A run was killed between the hosts and the pod of the plugin, say."""
+    offers: dict[str, Json] = {
+        "a": {RESOURCE: "8", "nvidia.com/all": "2"},
+        "b": {RESOURCE: "8"},
+        "offers-right": {RESOURCE: "2"},
+        "has-no-plugin-yet": {},
+        "is-to-change": {RESOURCE: "0"},
+    }
+    nodes = [{"metadata": {"name": f"n-{name}"}, "status": {"allocatable": each}} for name, each in offers.items()]
+    hosts = [document(name, vfs=2, **dict[str, Any]({"makes": 4} if name == "is-to-change" else {})) for name in offers]
+    objects = objects_of(waves())
+    node_of = {name: f"n-{name}" for name in offers}
+    (line,) = stale_offers(objects, hosts, nodes, node_of)
+    assert f"hosts have: nvidia.com/all 2 in place of 0 on n-a, {RESOURCE} 8 in place of 2 on n-a, n-b; next:" in line
+    assert (
+        f"kubectl delete pod --namespace={NAMESPACE} --selector=app=sriovdp --field-selector=spec.nodeName=n-a" in line
+    )
+    assert stale_offers([], hosts, nodes, node_of) == []
+    assert stale_offers(objects, hosts[2:], nodes, node_of) == []
