@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_policies import FUNCTION_IDS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import offers_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import Offer, offers_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.requested_functions import with_requests
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import NETDEVICE, VFIO, per_vf
@@ -74,13 +74,32 @@ def facts_of(row: Json) -> Any:
     return facts(nics=nics, netdevs=netdevs, labels=row["labels"])
 
 
-def ours(row: Json) -> tuple[dict[str, list[Vf]], set[tuple[str, int]], list[str]]:
-    """Return the VFs of each port here, those that several resources select, and what is said; raises InvalidInput."""
+def offered(row: Json) -> tuple[list[Offer], Any, list[str]]:
+    """Return the resources of policies here, the spec of the row's host, and what is said; raises InvalidInput."""
     documents = [document("SriovNetworkNodePolicy", each["name"], each["spec"]) for each in row["policies"]]
     documents.append(document("SriovOperatorConfig", "default", {"enableOperatorWebhook": row["webhook"]}))
     spec, notices = build_spec(documents, {}, {}, {}, helm_values=[], violations=[])
     offers = offers_of(objects_of(render(spec)))
     merged, said = with_requests(check_spec({"requests": spec["host_requests"]}), facts_of(row))
+    return offers, merged, [*(str(notice.problem) for notice in notices), *said]
+
+
+def vfs_of(row: Json) -> tuple[list[Offer], list[Function]]:
+    """Return the resources of policies, and the VFs that they make, of all ports; raises InvalidInput."""
+    offers, merged, _said = offered(row)
+    vfs = [
+        function(port, number, driver)
+        for entry in merged["interfaces"]
+        for port in row["ports"]
+        if port["pciAddress"] == entry["pci"]
+        for number, driver in enumerate(per_vf(entry["vf_driver"], entry["vfs"] or 0, NETDEVICE))
+    ]
+    return offers, vfs
+
+
+def ours(row: Json) -> tuple[dict[str, list[Vf]], set[tuple[str, int]], list[str]]:
+    """Return the VFs of each port here, those that several resources select, and what is said; raises InvalidInput."""
+    offers, merged, said = offered(row)
     found: dict[str, list[Vf]] = {}
     shared: set[tuple[str, int]] = set()
     for entry in merged["interfaces"]:
@@ -91,7 +110,7 @@ def ours(row: Json) -> tuple[dict[str, list[Vf]], set[tuple[str, int]], list[str
         takers = [[each.resource.rpartition("/")[2] for each in offers if each.has(vf)] for vf in vfs]
         found[str(entry["pci"])] = list(zip(drivers, mtus, [next(iter(each), "") for each in takers]))
         shared |= {(str(entry["pci"]), number) for number, each in enumerate(takers) if len(each) > 1}
-    return found, shared, [*(str(notice.problem) for notice in notices), *said]
+    return found, shared, said
 
 
 def function(port: Json, number: int, driver: str) -> Function:
