@@ -337,6 +337,15 @@ def test_a_network_that_the_object_of_a_pod_asks_for_is_told_with_its_place(
     assert notice.hint == f"put it at {path}.metadata.annotations"
 
 
+@pytest.mark.parametrize("on_host", [True, False])
+def test_a_pod_on_the_network_of_its_host_gets_no_other_and_is_told_so(on_host: bool) -> None:
+    annotations = {"k8s.v1.cni.cncf.io/networks": "rail0"}
+    content = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": annotations}}
+    content["spec"] = {**container(), "hostNetwork": on_host}
+    notices = Fabric([Document("p.yaml", content)], []).accepted().notices
+    assert [notice.problem.partition(":")[0] for notice in notices] == ["has no effect"] * on_host
+
+
 @pytest.mark.parametrize(
     ("kind", "path"),
     [

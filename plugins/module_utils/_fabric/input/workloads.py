@@ -77,6 +77,12 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             asked += _check_networks(annotations[key], namespace, _ASKING[key] or namespace, where, around)
         if asked and around.without_functions.issuperset(_claims(spec, namespace)):
             _check_devices(asked, spec, next(iter(given.values())))
+        for where in given.values() if spec.get("hostNetwork") is True else ():
+            # The runtime calls no CNI plugin for such a pod (containerd's internal/cri/server/sandbox_run.go).
+            problem = (
+                "has no effect: the pod is on the host's network (hostNetwork: true), to which nothing is attached"
+            )
+            where.notice(problem, "leave hostNetwork out, or use the host's own interfaces and addresses")
         _check_texts(spec, "nodeSelector", place.at("spec"), True)
         if is_ours:
             # Other controllers have rules of their own, and services by which their pods meet.
