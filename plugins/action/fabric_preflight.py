@@ -24,9 +24,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam
     moved_parts,
     names_nodes,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import known_platforms
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import pod_templates
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import (
+    folders_used,
+    misplaced,
+    useless_mounts,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
     DEFAULT_NAMESPACE,
@@ -400,14 +405,19 @@ class ActionModule(ChartAction):
         asked = ranges or used or with_cdi or may_meet(spec) or names_nodes(pools) or arguments["rollout"]
         read = read_cluster_facts(connection, services=ranges) if asked else ClusterFacts()
         said = [] if spec.get("chart") else self._of_operators(connection, arguments, waves, read.bodies, problems)
-        wrong, notices = misplaced(spec.get("settings") or {}, used, read.kubelets)
-        wrong += meetings(spec, [(node, labels) for node, _version, labels in read.kubelets])
+        settings, objects = spec.get("settings") or {}, objects_of(waves)
+        wrong, notices = misplaced(settings, used, read.bodies)
+        notices += useless_mounts(objects, read.bodies)
+        wrong += meetings(
+            spec, [(each["metadata"]["name"], each["metadata"].get("labels") or {}) for each in read.bodies]
+        )
         problems += [f"the cluster: {problem}" for problem in wrong]
         problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
         # Who may not look at nodes knows of none.
         notices += absent_nodes(pools, read.runtimes) if read.runtimes else []
         # A host's node usually has its name.
-        notices += kept_off(objects_of(waves), read.bodies, spec.get("hosts") or {})
+        platforms = known_platforms(objects, settings)
+        notices += kept_off(objects, read.bodies, spec.get("hosts") or {}, platforms)
         return [*said, *notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
 
     def _checked_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> DryRun:

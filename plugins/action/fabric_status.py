@@ -13,6 +13,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import sriov_policies
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import resource_names
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import known_platforms
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import PLUGIN_KINDS, plugin_config
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, seen_or_told
@@ -149,9 +150,10 @@ class ActionModule(ClusterAction):
         taint = str((spec.get("settings") or {}).get("join_taint") or "")
         node_of, objects = nodes_of(hosts, variables), objects_of(waves)
         ours = set(node_of.values())
+        platforms = known_platforms(objects, spec.get("settings") or {})
         return {
             "server": client.server,
-            "kept_off": [] if spec.get("chart") else kept_off(objects, nodes, ours),
+            "kept_off": [] if spec.get("chart") else kept_off(objects, nodes, ours, platforms),
             "stale": stale_offers(objects, documents, nodes, node_of),
             **cluster_state(result, nodes, resources_of(spec), ours),
             **service_state(nodes, leases, taint, unread),

@@ -33,9 +33,11 @@ description:
     1.33). A range that would assign an address of a node, or that overlaps one of these networks, is refused.
     RV(notices) names what the user may not read. Pools internal to a CNI plugin are not known.
   - If pods would put CNI programs or configurations into the default folders, but nodes have a distribution with other
-    folders (k3s or MicroK8s), the run is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
+    folders (k3s, MicroK8s or GKE), the run is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
     C(rdma_fabric_cni_conf_dir)). Folders that you set are used; RV(notices) names those that differ from the
-    distribution's.
+    distribution's, and what pods mount on k0s or Talos without any use.
+  - RV(notices) names nodes with taints that the pods do not tolerate, and nodes with an architecture that an image is
+    known not to have.
   - Nodes with the labels of several NicNodePolicies are refused, because at most one may select a node.
   - If nodes are read for that, RV(notices) names nodes with GPUs that lack a part of the GPU side (a device plugin that
     offers them, a handler of the NVIDIA container toolkit), and those whose GPUs are partitioned by MIG. None of it is

@@ -108,10 +108,10 @@ status:
       exporter, C(silent) those whose exporter does not answer, C(unread) why none was queried. It is V(none) without
       O(gpus).
     - C(devices) has a line for the devices of each resource, as its plugin finds them on the hosts.
-    - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready), C(networks), as C(kept_off) taints and
-      labels that keep pods off, as C(stale) nodes whose SR-IOV device plugin offers other devices than their hosts
-      have, and what keeps nodes out of service, or C(error). It is V(none) with hosts only, unless the task names a
-      cluster.
+    - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready), C(networks), as C(kept_off) taints,
+      labels and architectures that keep pods off, as C(stale) nodes whose SR-IOV device plugin offers other devices
+      than their hosts have, and what keeps nodes out of service, or C(error). It is V(none) with hosts only, unless the
+      task names a cluster.
     - C(cluster.cordoned) are the nodes that M(rdma.fabric.node_drain) has cordoned, each with C(holder), C(run),
       C(reason), C(time), and C(in_turn), whether the node has a slot that has not failed. C(cluster.cordoned_by_others)
       are the names of nodes that somebody else has cordoned.

@@ -144,7 +144,8 @@ def test_nothing_is_ignored_or_skipped() -> None:
 
 def test_documents_name_no_private_place() -> None:
     for path in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md"), *CHECKOUT.glob("roles/*/README.md")]:
-        content = path.read_text(encoding="utf-8")
+        # The folder of CNI programs on nodes of GKE.
+        content = path.read_text(encoding="utf-8").replace("/home/kubernetes/bin", "")
         assert [place for place in PRIVATE_PLACES if place in content] == [], path
 
 

@@ -220,8 +220,8 @@ SETTING_ROWS = (
         (
             "The distribution's directory of CNI programs, by default C(/opt/cni/bin), C(/var/lib/cni/bin) on "
             "OpenShift.",
-            "If nodes of k3s or MicroK8s have it elsewhere, the run is refused before a host is changed, and names "
-            "the variable to set.",
+            "If nodes of k3s, MicroK8s or GKE have it elsewhere, the run is refused before a host is changed, and "
+            "names the variable to set.",
         ),
         _PREFLIGHT,
     ),

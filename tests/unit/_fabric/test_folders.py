@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folders of CNI programs and configurations are those of the nodes' distribution, or refused by name."""
+"""Folders of nodes are those of the nodes' distribution, or named: refused if a variable sets them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import distribution_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import (
+    folders_used,
+    misplaced,
+    useless_mounts,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric
 
 K3S = "/var/lib/rancher/k3s"
 MICROK8S = {"microk8s.io/cluster": "true"}
 BOTH = ["cni_bin_dir", "cni_conf_dir"]
+
+
+def node(name: str, version: str, labels: dict[str, str] | None = None, image: str = "") -> Any:
+    about = {"kubeletVersion": version, "osImage": image}
+    return {"metadata": {"name": name, "labels": labels or {}}, "status": {"nodeInfo": about}}
 
 
 @pytest.mark.parametrize(
@@ -36,22 +45,22 @@ BOTH = ["cni_bin_dir", "cni_conf_dir"]
     ],
 )
 def test_k3s_is_told_by_its_version(version: str, programs: str) -> None:
-    found = distribution_of(version, {})
+    found = distribution_of(node("a", version))
     assert found is not None
     assert (found.name, found.folders["cni_bin_dir"]) == ("k3s", f"{K3S}/{programs}")
     assert found.folders["cni_conf_dir"] == f"{K3S}/agent/etc/cni/net.d"
 
 
 def test_microk8s_is_told_by_its_label() -> None:
-    found = distribution_of("v1.32.3", MICROK8S)
+    found = distribution_of(node("a", "v1.32.3", MICROK8S))
     assert found is not None
     assert (found.name, found.folders["cni_bin_dir"]) == ("MicroK8s", "/var/snap/microk8s/current/opt/cni/bin")
     assert found.folders["cni_conf_dir"] == "/var/snap/microk8s/current/args/cni-network"
 
 
-@pytest.mark.parametrize("version", ["v1.33.1", "v1.31.4+rke2r1", "v1.30.0-eks-1", "", "v1.27.16-gke.1"])
+@pytest.mark.parametrize("version", ["v1.33.1", "v1.31.4+rke2r1", "v1.30.0-eks-1", ""])
 def test_others_have_the_usual_folders(version: str) -> None:
-    assert distribution_of(version, {"microk8s.io/cluster": "false"}) is None
+    assert distribution_of(node("a", version, {"microk8s.io/cluster": "false"})) is None
 
 
 @pytest.mark.parametrize(
@@ -72,11 +81,7 @@ def test_folders_matter_where_an_object_has_them(policy: dict[str, Any], used: l
     assert folders_used(openshift, render(openshift)) == []
 
 
-NODES: list[tuple[str, str, dict[str, str]]] = [
-    ("n1", "v1.31.4+k3s1", {}),
-    ("n2", "v1.31.4+k3s1", {}),
-    ("n3", "v1.31.4", {}),
-]
+NODES = [node("n1", "v1.31.4+k3s1"), node("n2", "v1.31.4+k3s1"), node("n3", "v1.31.4")]
 
 
 def test_the_usual_folder_is_refused_where_nodes_have_another() -> None:
@@ -115,8 +120,55 @@ def test_what_is_not_given_is_no_setting_and_so_told_from_the_usual_that_is_give
 
 
 def test_nodes_of_two_distributions_are_told_apart() -> None:
-    problems, _notices = misplaced({}, BOTH[:1], [*NODES, ("m1", "v1.32.3", MICROK8S)])
+    problems, _notices = misplaced({}, BOTH[:1], [*NODES, node("m1", "v1.32.3", MICROK8S)])
     assert [problem.partition(" has")[0] for problem in problems] == [
         "MicroK8s (of the nodes m1)",
         "k3s (of the nodes n1, n2)",
     ]
+
+
+def test_programs_of_gke_are_where_its_nodes_look_for_them() -> None:
+    """k8snetworkplumbingwg/multus-cni#621 (not found in /home/kubernetes/bin) and #620 (/opt is read-only)."""
+    nodes = [node("g", "v1.32.3-gke.1927009", image="Container-Optimized OS from Google")]
+    problems, _notices = misplaced({}, BOTH, nodes)
+    assert problems == [
+        "GKE (of the nodes g) has its CNI programs in /home/kubernetes/bin, not in /opt/cni/bin: pods would not get "
+        "their networks (next: rdma_fabric_cni_bin_dir: /home/kubernetes/bin)"
+    ]
+    assert misplaced({"cni_bin_dir": "/home/kubernetes/bin"}, BOTH, nodes) == ([], [])
+
+
+def pushed(**policy: Any) -> Any:
+    return objects_of(render(Fabric([], [], variables={"nic_cluster_policy": policy}).accepted().spec))
+
+
+NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+FUNCTIONS = {"config": '{"resourceList": [{"resourceName": "vfs", "selectors": {"vendors": ["15b3"]}}]}'}
+K0S, TALOS = node("k", "v1.35.3+k0s.0", NIC), node("t", "v1.33.1", NIC, image="Talos (v1.10.3)")
+
+
+def test_a_plugin_that_registers_beside_the_kubelet_of_k0s_is_named() -> None:
+    """k0sproject/k0s#7585 and #810: device-plugins stays in /var/lib/kubelet, plugins_registry moves with the rest."""
+    (line,) = useless_mounts(pushed(sriovDevicePlugin=FUNCTIONS), [K0S, node("other", "v1.35.3", NIC)])
+    assert line.startswith(
+        "k0s (of the nodes k): pods of network-operator-sriov-device-plugin mount /var/lib/kubelet/plug"
+    )
+    assert "--kubelet-root-dir=/var/lib/kubelet" in line
+
+
+def test_folders_that_nobody_can_create_on_talos_are_named() -> None:
+    """hpe-storage/csi-driver#379: CreateContainerError, ``mkdir /etc/...: read-only file system``."""
+    (line,) = useless_mounts(pushed(sriovDevicePlugin={**FUNCTIONS, "useCdi": True}), [TALOS])
+    assert line.startswith("Talos (of the nodes t): pods of network-operator-sriov-device-plugin mount /etc/pcidp, ")
+    assert "useCdi" in line
+
+
+def test_pods_of_networks_have_their_folders_on_talos() -> None:
+    network: dict[str, Any] = {"multus": {}, "cniPlugins": {}, "ipamPlugin": {}}
+    objects = pushed(sriovDevicePlugin=FUNCTIONS, nvIpam={}, nicFeatureDiscovery={}, secondaryNetwork=network)
+    assert list(useless_mounts(objects, [TALOS])) == []
+    assert misplaced({}, BOTH, [TALOS, K0S]) == ([], [])
+
+
+def test_nodes_that_no_pod_of_it_selects_are_not_named() -> None:
+    assert list(useless_mounts(pushed(sriovDevicePlugin=FUNCTIONS), [node("k", "v1.35.3+k0s.0")])) == []

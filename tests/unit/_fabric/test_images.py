@@ -12,11 +12,13 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     COMPONENTS,
     DEFAULT_RELEASE,
+    PLATFORMS,
     RELEASES,
     SECTION_COMPONENTS,
     bill_of,
     effective_version,
     image_reference,
+    known_platforms,
     material,
     mirrored,
     older_than,
@@ -167,3 +169,48 @@ def test_jobs_of_other_controllers_are_in_the_bill() -> None:
         ("reg.local/launcher:1", ["MPIJob/ai/a"]),
         ("reg.local/worker:1", ["MPIJob/ai/a"]),
     ]
+
+
+def using(*images: str) -> list[dict[str, Any]]:
+    pod = {"containers": [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]}
+    return [
+        {"kind": "DaemonSet", "apiVersion": "apps/v1", "metadata": {"name": "d"}, "spec": {"template": {"spec": pod}}}
+    ]
+
+
+def test_platforms_are_known_of_all_images_but_those_without_a_source() -> None:
+    assert set(COMPONENTS) - set(PLATFORMS) == {"doca-driver", "doca-telemetry", "ib-sriov-cni", "xplane"}
+    assert all(source and set(architectures) >= {"amd64", "arm64"} for architectures, source in PLATFORMS.values())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_platforms_of_the_defaults_of_each_release_are_known_through_mirrors_too(release: str) -> None:
+    for settings in ({}, {"registry_mirrors": {"nvcr.io": "r.local/nv", "registry.k8s.io": "r.local/k"}}):
+        chosen = {**settings, "operator_release": release}
+        images = {component: image_reference(component, {}, {}, chosen) for component in PLATFORMS}
+        known = known_platforms([], settings)
+        assert {component: known[images[component]] for component in PLATFORMS} == {
+            component: architectures for component, (architectures, _source) in PLATFORMS.items()
+        }
+
+
+def test_hardened_images_of_the_vendor_are_for_amd64() -> None:
+    """``*stig*`` of fork-ci-reusable.yml (Mellanox/cloud-orchestration-reusable-workflows): one platform."""
+    tag = "network-operator-v26.7.0-stig-fips"
+    image = f"nvcr.io/nvidia/mellanox/nic-configuration-operator-daemon-stig-fips:{tag}"
+    mirror = image.replace("nvcr.io", "r.local")
+    assert known_platforms(using(image), {})[image] == ("amd64",)
+    assert known_platforms(using(mirror), {"registry_mirrors": {"nvcr.io": "r.local"}})[mirror] == ("amd64",)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "ghcr.io/mine/rdma-cni:network-operator-v26.7.0",
+        "nvcr.io/nvidia/mellanox/rdma-cni:network-operator-v24.7.0",
+        "ghcr.io/mine/rdma-cni-stig-fips:v1",
+        f"nvcr.io/nvidia/mellanox/rdma-cni@sha256:{'a' * 64}",
+    ],
+)
+def test_nothing_is_known_of_an_image_that_a_user_has_chosen(image: str) -> None:
+    assert image not in known_platforms(using(image), {})

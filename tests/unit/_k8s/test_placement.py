@@ -26,6 +26,7 @@ def workload(name: str, *tolerations: Any, kind: str = "DaemonSet", **selector: 
 
 
 PLUGIN, MULTUS = workload("plugin", **{NIC: "true"}), workload("multus")
+HARDENED = "nvcr.io/nvidia/mellanox/rdma-cni-stig-fips:v1"
 TAINTED = [node(name, DEDICATED, **{NIC: "true"}) for name in ("a", "b")]
 LINE = (
     "a, b have the taint dedicated=gpu-training:NoSchedule, which the pods of plugin, multus do not tolerate, so none "
@@ -80,3 +81,44 @@ def test_labels_with_class_and_vendor_are_told_where_nothing_here_labels_nodes()
     (line,) = kept_off([PLUGIN], nodes, ())
     assert f"no node has the label {NIC}" in line and "pci-0200_15b3.present" in line and "deviceLabelFields" in line
     assert kept_off([PLUGIN, workload("nfd-worker")], nodes, ()) == []
+
+
+def cni(image: str, *tolerations: Any, **selector: str) -> Any:
+    body = workload("rdma-cni", *tolerations, **selector)
+    body["spec"]["template"]["spec"]["initContainers"] = [{"name": "install", "image": image}]
+    return body
+
+
+def of(name: str, architecture: str, *taints: Any) -> Any:
+    return node(name, *taints, **{"kubernetes.io/arch": architecture})
+
+
+def test_nodes_whose_architecture_an_image_lacks_are_named_with_workload_and_image() -> None:
+    """Mellanox/network-operator#1053: GH200 nodes find no image of theirs, as an image is for amd64 alone."""
+    nodes = [of("x86", "amd64"), of("gh200-1", "arm64"), of("gh200-2", "arm64")]
+    (line,) = kept_off([cni(HARDENED)], nodes, (), {HARDENED: ("amd64",)})
+    assert line == (
+        f"gh200-1, gh200-2 are arm64, and the image {HARDENED} of rdma-cni is built for amd64 (next: one for arm64 in "
+        "the policy or rdma_fabric_image_overrides, or kubernetes.io/arch in nodeAffinity of the NicClusterPolicy)"
+    )
+
+
+def test_nodes_tell_their_architecture_without_a_label_too() -> None:
+    bare = {**node("ibm"), "status": {"nodeInfo": {"architecture": "s390x"}}}
+    (line,) = kept_off([cni("x")], [bare], (), {"x": ("amd64", "arm64")})
+    assert line.startswith("ibm is s390x, and the image x of rdma-cni is built for amd64, arm64")
+
+
+@pytest.mark.parametrize(
+    ("body", "nodes", "platforms"),
+    [
+        (cni("x"), [of("a", "arm64")], {}),
+        (cni("x"), [of("a", "arm64")], {"another": ("amd64",)}),
+        (cni("x"), [node("a")], {"x": ("amd64",)}),
+        (cni("x", **{"kubernetes.io/arch": "amd64"}), [of("a", "arm64")], {"x": ("amd64",)}),
+        (cni("x"), [of("a", "arm64", {"key": "arm", "effect": "NoSchedule"})], {"x": ("amd64",)}),
+    ],
+    ids=["nothing known", "of another image", "of no node", "not selected", "tainted"],
+)
+def test_nothing_is_said_where_an_image_may_be_right_or_no_pod_comes(body: Any, nodes: Any, platforms: Any) -> None:
+    assert [line for line in kept_off([body], nodes, (), platforms) if "image" in line] == []

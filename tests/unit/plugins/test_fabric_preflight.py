@@ -405,9 +405,21 @@ class TestFolders:
 
     POLICY: ClassVar[dict[str, Any]] = {"secondaryNetwork": {"multus": {}, "cniPlugins": {}}}
 
-    def look(self, server: Server, folder: Path, policy: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        info = {"nodeInfo": {"kubeletVersion": "v1.31.4+k3s1"}}
-        server.behind.put("nodes", {**NODE, "status": {**NODE["status"], **info}})
+    def look(
+        self,
+        server: Server,
+        folder: Path,
+        policy: dict[str, Any],
+        *,
+        version: str = "v1.31.4+k3s1",
+        **settings: Any,
+    ) -> dict[str, Any]:
+        labels = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+        node = {**NODE, "metadata": {"name": "gpu-01", "labels": labels}}
+        server.behind.put(
+            "nodes",
+            {**node, "status": {**NODE["status"], "nodeInfo": {"kubeletVersion": version, "architecture": "arm64"}}},
+        )
         wanted = run_action("fabric_input", {"nic_cluster_policy": policy, **settings})["spec"]
         arguments = {"spec": wanted, "kubeconfig": kubeconfig(folder / "k", server.address)}
         found: dict[str, Any] = run_action("fabric_preflight", arguments)
@@ -427,6 +439,21 @@ class TestFolders:
         assert "the input says /data/k3s/data/cni" in notice
         # No network assigns addresses.
         assert [path for _method, path, _query in server.behind.requests if "networking" in path] == []
+
+    def test_what_k0s_does_not_use_and_images_of_another_architecture_are_named(
+        self, tmp_path: Path, server: Server
+    ) -> None:
+        pool = {"resourceName": "vfs", "selectors": {"vendors": ["15b3"]}}
+        functions = {"config": json.dumps({"resourceList": [pool]})}
+        policy = {**self.POLICY, "sriovDevicePlugin": {**functions, "image": "sriov-network-device-plugin-stig-fips"}}
+        found = self.look(server, tmp_path, policy, version="v1.35.3+k0s.0")
+        assert not found.get("failed"), found["msg"]
+        (folder,) = (notice for notice in found["notices"] if "k0s" in notice)
+        assert "pods of network-operator-sriov-device-plugin mount /var/lib/kubelet/plugins_registry" in folder
+        (image,) = (notice for notice in found["notices"] if "built for" in notice)
+        assert image.startswith(
+            "gpu-01 is arm64, and the image nvcr.io/nvidia/mellanox/sriov-network-device-plugin-stig"
+        )
 
     def test_without_their_users_no_node_is_looked_at(self, tmp_path: Path, server: Server) -> None:
         assert not self.look(server, tmp_path, {"nicFeatureDiscovery": {}}).get("failed")

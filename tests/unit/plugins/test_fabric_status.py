@@ -94,6 +94,20 @@ def test_a_host_is_looked_for_under_the_name_of_its_node(monkeypatch: pytest.Mon
     assert cluster["resources"] == [{"nodes": ["gpu-1", "ip-10-0-0-7"], "allocatable": {}}]
 
 
+def test_nodes_whose_architecture_an_image_lacks_want_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    about = {"nodeInfo": {"architecture": "s390x"}}
+    server.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "z"}, "spec": {}, "status": about})
+    monkeypatch.setattr(fabric_status.ActionModule, "client", lambda _self, _arguments: server)
+    monkeypatch.setattr(fabric_status, "run", lambda _connection, _request: BatchResult())
+    policy = resource("NicClusterPolicy", "nic-cluster-policy", {"secondaryNetwork": {"cniPlugins": {}}})
+    spec = {**Fabric([policy], []).accepted().spec, "hosts": {"z": {}}}
+    hosts: dict[str, Any] = {"localhost": {}, "z": {}}
+    status = run_action("fabric_status", {"spec": spec}, task_vars={"hostvars": hosts, "groups": {}})["status"]
+    (line,) = (each for each in status["attention"] if "built for" in each and "/plugins:" in each)
+    assert line.startswith("z is s390x, and the image nvcr.io/nvidia/mellanox/plugins:network-operator-v")
+
+
 @pytest.mark.parametrize("named", [{"kubeconfig": "/k"}, {"context": "c"}, {}])
 def test_with_hosts_only_a_named_cluster_tells_what_an_upgrade_left_out_of_service(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, str]

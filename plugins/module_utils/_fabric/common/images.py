@@ -85,6 +85,19 @@ _OF_OTHERS = {
     "whereabouts": Material("ghcr.io/k8snetworkplumbingwg", "whereabouts", "v0.8.0"),
     "xplane": Material(_DOCA, "xplane", ""),
 }
+_FORKS = "BUILD_PLATFORMS in fork-ci-reusable.yml of Mellanox/cloud-orchestration-reusable-workflows"
+_BUILT = (
+    *("cni-plugins", "doca-driver-init", "ib-kubernetes", "ipoib-cni", "multus", "nic-configuration-daemon"),
+    *("nic-configuration-operator", "nic-feature-discovery", "nv-ipam", "ovs-cni", "rdma-cni"),
+    *("rdma-shared-device-plugin", "spectrum-x-operator", "sriov-cni", "sriov-device-plugin"),
+)
+PLATFORMS: dict[str, tuple[tuple[str, ...], str]] = {
+    **dict.fromkeys(_BUILT, (("amd64", "arm64"), f"{_FORKS}, which builds them")),
+    "nfd": (("amd64", "arm", "arm64"), "IMAGE_ALL_PLATFORMS in the Makefile of kubernetes-sigs/node-feature-discovery"),
+    "whereabouts": (("amd64", "arm64"), "image-push-release.yml of k8snetworkplumbingwg/whereabouts"),
+}
+"""The architectures that images of the bill are built for, each with its source. Of the others nothing is known."""
+_HARDENED = "-stig-fips"
 COMPONENTS = (*_OF_THE_VENDOR, *_OF_OTHERS)
 
 
@@ -227,6 +240,24 @@ def bill_of(objects: list[Object]) -> list[dict[str, Any]]:
         for reference, used_by in sorted(users.items())
         if reference
     ]
+
+
+def known_platforms(objects: list[Object], settings: Object) -> dict[str, tuple[str, ...]]:
+    """Return architectures by the references of images: of the bill, in each release and through the mirrors.
+
+    The vendor builds hardened images, of which those in ``objects`` are here, for amd64 alone. Any other image, which a
+    user has chosen, may be for any architecture.
+    """
+    mirrors, known, hardened = settings.get("registry_mirrors") or {}, {}, set()
+    for component, (architectures, _source) in PLATFORMS.items():
+        for name in RELEASES:
+            repository, image, version = material(component, {RELEASE_SETTING: name})
+            known[mirrored(f"{repository}/{image}:{version}", mirrors)] = architectures
+            hardened.add(mirrored(f"{repository}/{image}{_HARDENED}", mirrors))
+    for each in bill_of(objects):
+        if f"{each['repository']}/{each['image']}" in hardened:
+            known[each["reference"]] = ("amd64",)
+    return known
 
 
 def _names_registry(reference: str) -> bool:

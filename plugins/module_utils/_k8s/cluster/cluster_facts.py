@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Mapping
 
 from ..api.errors import seen_or_told
 from ..api.kinds import Kinds
@@ -24,12 +23,11 @@ _API_SERVICE = Key("v1", "Service", "default", "kubernetes")
 class ClusterFacts:
     """Addresses and networks as text, each behind its owner's name for people; ``unknown`` says what can't be told.
 
-    ``kubelets`` are (node, version of the kubelet, labels), ``runtimes`` those of containers (``containerd://1.7.13``)
-    by node. ``gpus`` are the nodes with GPUs for containers, ``bodies`` all nodes as they are.
+    ``bodies`` are all nodes as they are, ``runtimes`` those of containers (``containerd://1.7.13``) by node, ``gpus``
+    the nodes with GPUs for containers.
     """
 
     bodies: list[Json] = field(default_factory=list)
-    kubelets: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
     runtimes: dict[str, str] = field(default_factory=dict)
     gpus: list[GpuNode] = field(default_factory=list)
     nodes: list[tuple[str, str]] = field(default_factory=list)
@@ -61,7 +59,6 @@ def _add_nodes(found: ClusterFacts, nodes: list[Json]) -> None:
         metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
         who, addresses = f"node {metadata['name']}", status.get("addresses") or []
         about = status.get("nodeInfo") or {}
-        found.kubelets.append((metadata["name"], str(about.get("kubeletVersion", "")), metadata.get("labels") or {}))
         found.runtimes[metadata["name"]] = str(about.get("containerRuntimeVersion", ""))
         gpus = gpu_node_of(node)
         found.gpus += [gpus] if gpus is not None else []

@@ -1,16 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which nodes keep the pods of workloads off, by taints and by labels of another form. Pure.
+"""Which nodes keep the pods of workloads off: by taints, by labels of another form, by their architecture. Pure.
 
-Kubernetes says nothing of either: a DaemonSet then wants no pod there, and counts as ready.
+Kubernetes says nothing of the first two: a DaemonSet then wants no pod there, and counts as ready. Of the last it says
+``exec format error``, or that there is no image for the platform, once pods are there.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Collection, Iterator, Sequence
+from types import MappingProxyType
+from typing import Collection, Iterator, List, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import selects, tolerates, written
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -22,41 +24,52 @@ _OF_THE_SYSTEM = "node.kubernetes.io/"
 _EFFECTS = ("NoSchedule", "NoExecute")
 _BY_VENDOR = re.compile(r"(feature\.node\.kubernetes\.io/pci-)([0-9a-f]{4}\.present)\Z", re.ASCII)
 
+_Missed = Tuple[List[str], List[str]]
+"""Nodes, and the workloads that miss them."""
 
-def kept_off(objects: Sequence[Json], nodes: Sequence[Json], ours: Collection[str]) -> list[str]:
+
+def kept_off(
+    objects: Sequence[Json],
+    nodes: Sequence[Json],
+    ours: Collection[str],
+    platforms: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> list[str]:
     """Return why DaemonSets and Deployments among ``objects`` miss nodes, with the line to add.
 
     ``ours`` are names of nodes of the fabric; those that DaemonSets select by labels are as well. A Deployment misses
-    nodes where no node at all takes it.
+    nodes where no node at all takes it. ``platforms`` are architectures by image, of those that are known.
     """
     sets = [body for body in objects if body["kind"] == "DaemonSet"]
     chosen = [node for node in nodes if any(_selector(body) and selects(_pod(body), node) for body in sets)]
     fabric = {node["metadata"]["name"] for node in chosen}.union(ours)
     members = [node for node in nodes if node["metadata"]["name"] in fabric]
-    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    found: dict[tuple[str, str], _Missed] = {}
     for body in sets:
         for node in members:
             if selects(_pod(body), node):
-                _add(found, body, node, "tolerations")
+                _add_taints(found, body, node, "tolerations")
     for body in objects:
         if body["kind"] == "Deployment" and nodes and all(_untolerated(body, node) for node in nodes):
             for node in nodes:
-                _add(found, body, node, "deploymentTolerations")
+                _add_taints(found, body, node, "deploymentTolerations")
     lines = [
         f"{named(where)} {'has' if len(where) == 1 else 'have'} the taint {taint}, which the pods of {named(whose)} do "
         f"not tolerate, so none runs there (next: {field} in the NicClusterPolicy)"
         for (taint, field), (where, whose) in found.items()
     ]
-    return [*lines, *_near_labels(sets, nodes)]
+    return [*lines, *_near_labels(sets, nodes), *_of_other_platforms(objects, nodes, platforms)]
 
 
-def _add(found: dict[tuple[str, str], tuple[list[str], list[str]]], body: Json, node: Json, field: str) -> None:
+def _add_taints(found: dict[tuple[str, str], _Missed], body: Json, node: Json, field: str) -> None:
     for taint in _untolerated(body, node):
         line = f"{field}: [{{key: {json.dumps(taint['key'])}, operator: Exists, effect: {taint['effect']}}}]"
-        where, whose = found.setdefault((written(taint), line), ([], []))
-        for names, name in ((where, node["metadata"]["name"]), (whose, body["metadata"]["name"])):
-            if name not in names:
-                names.append(name)
+        _add(found.setdefault((written(taint), line), ([], [])), body, node)
+
+
+def _add(found: _Missed, body: Json, node: Json) -> None:
+    for names, name in zip(found, (node["metadata"]["name"], body["metadata"]["name"])):
+        if name not in names:
+            names.append(name)
 
 
 def _untolerated(body: Json, node: Json) -> list[Json]:
@@ -68,6 +81,32 @@ def _untolerated(body: Json, node: Json) -> list[Json]:
         and not str(taint.get("key")).startswith(_OF_THE_SYSTEM)
         and not any(tolerates(each, taint) for each in tolerations)
     ]
+
+
+def _of_other_platforms(
+    objects: Sequence[Json], nodes: Sequence[Json], platforms: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """Yield the nodes whose architecture an image lacks, of workloads that may run there."""
+    found: dict[tuple[str, str], _Missed] = {}
+    for body in objects if platforms else ():
+        pod = _pod(body) if body["kind"] in ("DaemonSet", "Deployment") else {}
+        images = {each["image"] for part in ("initContainers", "containers") for each in pod.get(part) or []}
+        for image in sorted(images & platforms.keys()):
+            for node in nodes:
+                architecture = _architecture(node)
+                if architecture not in ("", *platforms[image]) and selects(pod, node) and not _untolerated(body, node):
+                    _add(found.setdefault((image, architecture), ([], [])), body, node)
+    for (image, architecture), (where, whose) in found.items():
+        told = f"{named(where)} {'is' if len(where) == 1 else 'are'} {architecture}, and the image {image}"
+        yield (
+            f"{told} of {named(whose)} is built for {named(sorted(platforms[image]))} (next: one for {architecture} in "
+            "the policy or rdma_fabric_image_overrides, or kubernetes.io/arch in nodeAffinity of the NicClusterPolicy)"
+        )
+
+
+def _architecture(node: Json) -> str:
+    about = (node.get("status") or {}).get("nodeInfo") or {}
+    return str((node["metadata"].get("labels") or {}).get("kubernetes.io/arch") or about.get("architecture") or "")
 
 
 def _near_labels(sets: Sequence[Json], nodes: Sequence[Json]) -> Iterator[str]:
