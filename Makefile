@@ -186,7 +186,7 @@ oldest: env-test programs artifact  ## the preview, and the tests of what stands
 	$(GATE) --limit 1800 $@ python -m tools.releases $@ $(GIVE_BACK)
 newest: env-test programs artifact  ## the same with its newest release
 	$(GATE) --limit 1800 $@ python -m tools.releases $@ $(GIVE_BACK)
-sanity-oldest: env-test oldest  ## ansible-test sanity of the oldest release, nothing ignored; its pylint in make matrix
+sanity-oldest: env-test oldest  ## what differs in ansible-test sanity of the oldest release, nothing ignored; all of it in make matrix
 	$(GATE) --limit 3600 --never "All targets skipped" --never "Skipping sanity test" $@ python -m tools.sanity oldest $(GIVE_BACK)
 targets: env-test  ## the host core with the oldest Python that a host may have
 	$(GATE) --limit 1800 $@ python -m tools.releases 3.8 $(GIVE_BACK)
