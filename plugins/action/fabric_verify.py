@@ -20,6 +20,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import Executor, WebSockets
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.parity import (
+    compared,
+    expected_violations,
+    finding_lines,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import document as documents
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.duplicate_macs import shared_addresses
@@ -48,9 +53,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     write_if_different,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
-    facts_of,
     parse_host_document,
+    read_host_documents,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import ports_behind
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.neighbour_cluster import NeighbourCluster
@@ -99,12 +105,13 @@ class ActionModule(ClusterAction):
         "parallel": "rdma_fabric_verify_parallel",
         "busy_nodes": "rdma_fabric_verify_busy_nodes",
         "minimum": "rdma_fabric_verify_min_rate_ratio",
+        "expected": "rdma_fabric_verify_expected",
     }
     validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
 
     def variables_read(self) -> Mapping[str, str]:
         """Return what says how networks are tested; one node has its pairs one after the other."""
-        left = ("pairs", "parallel", "busy_nodes") if self._task.args.get("node") else ()
+        left = ("pairs", "parallel", "busy_nodes", "expected") if self._task.args.get("node") else ()
         return {option: name for option, name in self.variables.items() if option not in left}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -125,15 +132,21 @@ class ActionModule(ClusterAction):
                     return self._prove_node(
                         arguments, self._around(arguments, {}, pods, task_vars), pods, client, run_dir
                     )
-                facts = facts_of(arguments["spec"], run_dir)
-                plan = make_plan(
-                    options_of(arguments, int(pods.run, 16)), self._around(arguments, facts, pods, task_vars)
-                )
+                spec = arguments["spec"]
+                hosts = [each for each in read_host_documents(run_dir / "hosts") if each["host"] in spec["hosts"]]
+                facts = {each["host"]: each["facts"] for each in hosts}
+                around = self._around(arguments, facts, pods, task_vars)
+                plan = make_plan(options_of(arguments, int(pods.run, 16)), around)
+                flaws = expected_violations(arguments["expected"], around.networks)
+                if flaws:
+                    raise InvalidInput(flaws)
+                plan["parity"] = compared(plan["networks"], facts, ports_behind(spec, hosts), arguments["expected"])
                 request = request_of(arguments, plan, pods.run, facts)
                 pods.try_out(first_pods(request))
                 if self.check_mode:
                     lines = plan_lines(plan, request.image)
-                    return {"changed": True, "plan": plan, "msg": lines, "notices": notices_of(request)}
+                    said = [*finding_lines(plan["parity"]), *notices_of(request)]
+                    return {"changed": True, "plan": plan, "msg": lines, "notices": said}
                 return self._prove(request, pods, client, run_dir)
             except (ApiFault, BatchError) as err:
                 unanswered = isinstance(err, ApiFault) and err.passing
@@ -210,6 +223,8 @@ class ActionModule(ClusterAction):
         )
 
     def _prove(self, request: Request, pods: ClusterPods, client: Client, run_dir: Path) -> dict[str, Any]:
+        for line in finding_lines(request.plan["parity"]):
+            self.progress(line)
         with interruptible(pods.stop):
             pods.sweep(network["namespace"] for network in request.plan["networks"])
             document = self._measured(request, pods, client)
@@ -225,9 +240,9 @@ class ActionModule(ClusterAction):
             **{key: str(path) for key, path in files.items()},
         }
         if document["verdict"] == "fail":
-            lines = "\n".join(f"  - {line}" for line in documents.failure_lines(document))
+            lines = [f"  - {line}" for line in documents.failure_lines(document)]
             head = f"the fabric does not pass: {documents.headline(document)}"
-            raise ActionFailure("\n".join([head, lines, *explained(document)]), **result)
+            raise ActionFailure("\n".join([head, *lines, *explained(document)]), **result)
         return result
 
 
@@ -329,8 +344,8 @@ def recap_of(document: dict[str, Any]) -> list[str]:
 
 
 def explained(document: dict[str, Any]) -> list[str]:
-    """Return what all pairs together tell: nodes that failures point at, pairs whose latency stands out, ports that
-    PCIe holds back, and programs that are not held to the CPUs of their NIC.
+    """Return what differs between ports, and what all pairs together tell: nodes that failures point at, pairs whose
+    latency stands out, ports that PCIe holds back, and programs that are not held to the CPUs of their NIC.
     """
     lines = (documents.accused_lines, documents.slow_lines, documents.held_back_lines, documents.any_cpu_lines)
-    return [line for lines_of in lines for line in lines_of(document)]
+    return [*finding_lines(document["parity"]), *(line for lines_of in lines for line in lines_of(document))]

@@ -161,6 +161,13 @@ options:
       - For GPU memory the default is lower, depending on the path between GPU and NIC, and this value can only lower it
         further.
     type: float
+  expected:
+    description:
+      - What every port of a network has to have, by network as C(name) or C(namespace/name), such as V({speed: 400,
+        mtu: 9000}). The keys are C(speed), C(mtu) and the others that ports are compared by.
+      - Without it, each port is compared with most others of its network.
+    type: dict
+    default: {}
 seealso:
   - module: rdma.fabric.fabric_report
   - plugin: rdma.fabric.bandwidth_verdict

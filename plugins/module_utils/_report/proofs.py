@@ -33,6 +33,7 @@ _VALIDATION = {
     "counts": {"total": "int", "pass": "int", "fail": "int", "reported": "int", "skipped": "int"},
     "failures": [_FAILURE],
     "left_out": [{"host": "str", "network": "str", "why": "str"}],
+    "parity": [{**dict.fromkeys(("verdict", "kind", "network", "says", "next_step"), "str"), "ports": ["str"]}],
     "networks": [
         {
             "network": "str",

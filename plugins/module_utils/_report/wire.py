@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST
 
-_KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out")
+_KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out", "parity")
 _RUN_OF_NCCL = ("verdict", "started_at", "image", "launcher", "nodes", "gpus_of_each")
 _OF_NCCL = ("scope", "program", "verdict", "busbw_gbytes", "expected_gbytes", "minimum_gbytes", "line")
 _PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software", "cpus", "any_cpu")
@@ -49,6 +49,8 @@ def proof_words(section: Mapping[str, Any]) -> str:
     noun = "pair" if total == 1 else "pairs"
     if counts["fail"]:
         return f"{counts['fail']:,} of {total:,} {noun} failed on the wire"
+    if section["verdict"] == "fail":
+        return f"{total:,} {noun} tested, and ports are not alike"
     return f"{total:,} {noun} proved on the wire"
 
 

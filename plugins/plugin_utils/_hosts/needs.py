@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils import _needs as table
@@ -129,6 +130,25 @@ def devices_of(objects: Sequence[Mapping[str, Any]], document: Document) -> dict
         before = [one for one in offers[:place] if one.pod is offer.pod]
         for functions in _taken(before, offer, [host]).values() if offer.pod not in untold else ():
             found[offer.resource] = found.get(offer.resource, 0) + len(functions)
+    return found
+
+
+def ports_behind(spec: Mapping[str, Any], documents: Sequence[Document]) -> dict[str, dict[str, list[str]]]:
+    """Return the ports of each network of a FabricSpec by host: its master, or PCI addresses of what pods get."""
+    hosts, offers = [_host(each) for each in documents], list[Offer]()
+    networks = networks_of(dict(spec))
+    if spec.get("version") and not all(network["master"] for network in networks):
+        with contextlib.suppress(InvalidInput):
+            # Who renders it says why.
+            offers = offers_of(giving_objects(spec))
+    found: dict[str, dict[str, list[str]]] = {}
+    for network in networks:
+        master, own = network["master"], [each for each in offers if each.resource == network["resource"]]
+        taken = [_taken([], offer, hosts) for offer in own]
+        found[network["network"]] = {
+            host.name: [master] if master else [one.address for each in taken for one in each.get(host.name, ())]
+            for host in hosts
+        }
     return found
 
 

@@ -28,6 +28,7 @@ def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int) -> dict[
             "count": len(section["failures"]),
             "open": len(section["failures"]) <= _OPEN_FAILURES,
         },
+        "parity": {"entries": section["parity"][:pairs], "more": max(0, len(section["parity"]) - pairs)},
         "networks": [_network(network, pairs, matrix) for network in section["networks"]],
     }
 

@@ -159,6 +159,16 @@ ROWS = (
         asked=True,
     ),
     Variable(
+        "verify_expected",
+        "dict",
+        (
+            "What every port of a network has to have, by network: C(speed) in Gb/s, C(mtu), C(lossless), C(trust) "
+            "and others of the guide. Without it, what most ports have.",
+        ),
+        ("verify",),
+        default={},
+    ),
+    Variable(
         "nccl_image",
         "str",
         ("Image with nccl-tests (built with C(MPI=1)), Open MPI, C(ssh) and C(sshd).",),

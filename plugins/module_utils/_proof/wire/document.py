@@ -94,7 +94,8 @@ def build_document(
         {**_network_row(network, rows, sides.get(network["network"], ())), "accused": accused[network["network"]]}
         for network in plan["networks"]
     ]
-    counts = Counter(row["verdict"] for row in rows)
+    counts, parity = Counter(row["verdict"] for row in rows), list(plan.get("parity", ()))
+    fails = counts["fail"] or any(each["verdict"] == "fail" for each in parity)
     labels = {network["network"]: network_label(network) for network in plan["networks"]}
     return {
         "format": FORMAT,
@@ -105,9 +106,10 @@ def build_document(
         "schedule": plan["schedule"],
         "networks": networks,
         "left_out": list(plan["left_out"]),
+        "parity": parity,
         "pairs": list(rows),
         "counts": {"total": len(rows), **{verdict: counts[verdict] for verdict in VERDICTS}},
-        "verdict": "fail" if counts["fail"] else "reported" if counts["reported"] else "pass",
+        "verdict": "fail" if fails else "reported" if counts["reported"] else "pass",
         "failures": [failure for row in rows for failure in _failures(row, labels[row["network"]])],
     }
 
@@ -261,7 +263,9 @@ def headline(document: Document) -> str:
     counts = document["counts"]
     told = [f"{counts[verdict]} {verdict}" for verdict in ("fail", "pass", "reported", "skipped") if counts[verdict]]
     noun = "pair" if counts["total"] == 1 else "pairs"
-    return f"{counts['total']} {noun} tested: {', '.join(told) or 'none'}"
+    differs = sum(each["verdict"] == "fail" for each in document["parity"])
+    ports = f"; ports are not alike in {differs} ways" if differs > 1 else "; ports are not alike" if differs else ""
+    return f"{counts['total']} {noun} tested: {', '.join(told) or 'none'}{ports}"
 
 
 def _network_row(network: Mapping[str, Any], rows: Sequence[dict[str, Any]], sides: Sequence[Side]) -> dict[str, Any]:

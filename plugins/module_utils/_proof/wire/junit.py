@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The document of a proof as JUnit XML, which CI systems and AWX show. Pure.
 
-One suite per network, one test case per pair and test.
+One suite for what differs between ports, and one per network with one test case per pair and test.
 """
 
 from __future__ import annotations
@@ -16,10 +16,27 @@ from .document import network_label
 
 def junit_text(document: Mapping[str, Any]) -> str:
     """Return the XML of a document, one test case per pair, network and test."""
-    suites = [_suite(document, network) for network in document["networks"]]
-    total = [test for row in document["pairs"] for test in row["tests"]]
+    suites = [_parity(document), *(_suite(document, network) for network in document["networks"])]
+    total = [*document["parity"], *(test for row in document["pairs"] for test in row["tests"])]
     head = start_tag("testsuites", name="rdma.fabric.verify", **_counts(total), time=seconds_text(document["seconds"]))
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>", ""])
+
+
+def _parity(document: Mapping[str, Any]) -> str:
+    """Return the suite of what differs between ports; what is not known is skipped."""
+    cases = []
+    for each in document["parity"]:
+        step = f"next: {each['next_step']}"
+        inside = f"<system-out>{content(each['says'])}\n{content(step)}</system-out>"
+        if each["verdict"] == "fail":
+            head = start_tag("failure", message=each["says"], type=each["kind"])
+            inside = f"{head}{content(step)}</failure>{inside}"
+        elif each["verdict"] == "unknown":
+            inside = f"{start_tag('skipped', message=each['says'])}</skipped>{inside}"
+        case = start_tag("testcase", classname="ports", name=f"{each['kind']} {each['network']}".rstrip(), time="0")
+        cases.append(f"{case}\n{inside}\n</testcase>")
+    head = start_tag("testsuite", name="ports", **_counts(document["parity"]), time="0")
+    return "\n".join([head, *cases, "</testsuite>"])
 
 
 def _suite(document: Mapping[str, Any], network: Mapping[str, Any]) -> str:
@@ -56,7 +73,7 @@ def _counts(tests: list[dict[str, Any]]) -> dict[str, str]:
         "tests": str(len(verdicts)),
         "failures": str(verdicts.count("fail")),
         "errors": "0",
-        "skipped": str(verdicts.count("skipped")),
+        "skipped": str(verdicts.count("skipped") + verdicts.count("unknown")),
     }
 
 

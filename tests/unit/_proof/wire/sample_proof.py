@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, pair_row
@@ -34,12 +34,14 @@ def document(
     soft: bool = False,
     networks: int = 1,
     slots: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    parity: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the document of a proof of all pairs.
 
-    ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late; ``slots`` are PCIe links.
+    ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late; ``slots`` are PCIe links,
+    ``parity`` what was found before.
     """
-    plan: dict[str, Any] = {"schedule": "all", "networks": [], "left_out": [], "tests": []}
+    plan: dict[str, Any] = {"schedule": "all", "networks": [], "left_out": [], "tests": [], "parity": parity}
     rows: list[dict[str, Any]] = []
     sides: dict[str, list[Side]] = {}
     for number in range(networks):

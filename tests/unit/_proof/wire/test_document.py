@@ -114,6 +114,39 @@ def test_a_failed_proof_names_pair_rail_test_cause_and_next_step() -> None:
     assert any(line == "pair dgx-03 - dgx-04 on rail 1 (default/rail1): fail" for line in outline(report))
 
 
+def _odd(verdict: str) -> Json:
+    says = "MTU 1500 at 1 of 2 ports of default/rail0, 9000 at 1: rdma-2/rail0 <b>"
+    found: Json = {
+        "verdict": verdict,
+        "kind": "mtu",
+        "network": "default/rail0",
+        "says": says,
+        "ports": ["rdma-2/rail0"],
+    }
+    return {**found, "next_step": "set the same mtu"}
+
+
+@pytest.mark.parametrize("verdict", ["fail", "reported", "unknown"])
+def test_ports_that_differ_are_told_everywhere_and_fail_where_traffic_would(verdict: str) -> None:
+    proof = document(TWO, parity=[_odd(verdict)])
+    fails = verdict == "fail"
+    assert proof["verdict"] == ("fail" if fails else "pass")
+    assert headline(proof) == "1 pair tested: 1 pass" + ("; ports are not alike" if fails else "")
+    assert f"{_odd(verdict)['says']} (set the same mtu)" in explained(proof)
+    assert verification_violations("verify.json", json.loads(document_text(proof))) == []
+    suite = parsed(junit_text(proof)).find("testsuite[@name='ports']")
+    assert suite is not None
+    assert [suite.get(key) for key in ("tests", "failures", "skipped")] == [
+        *("1", str(int(fails)), str(int(verdict == "unknown"))),
+    ]
+    report = report_of(proof)
+    SCHEMA.validate(json.loads(json.dumps(report)))
+    assert ("1 pair tested, and ports are not alike" in report["summary"]["headline"]) == fails
+    page = render_page(report)
+    assert "9000 at 1: rdma-2/rail0 &lt;b&gt;" in page
+    assert "set the same mtu" in page
+
+
 def test_of_many_failures_the_first_are_said_and_the_rest_counted() -> None:
     proof = document(EIGHT, bad=tuple(EIGHT))
     assert len(failure_lines(proof)) == 21
