@@ -16,6 +16,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cabling import read_cabling
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.completed import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
@@ -252,14 +253,21 @@ class ActionModule(HostAction):
         if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):
             outcome["plan"]["notices"].append(host.gaps())
         counted = {"counters": read_counters(host)} if arguments["counters"] else {}
-        return {**outcome, "facts": as_returned(outcome["facts"]), **counted}
+        facts = outcome["facts"]
+        cabled = {"cabling": read_cabling(host, facts["rdma"])} if arguments["cabling"] != "none" else {}
+        return {**outcome, "facts": {**as_returned(facts), **cabled}, **counted}
 
     def _answer_in_time(
         self, host: str, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
         """Return what the module answers; raises ActionFailure where the host does not answer in time."""
         with self._in_time(host, arguments):
-            return self._run_module(desired, arguments, task_vars)
+            result = self._run_module(desired, arguments, task_vars)
+            if arguments["cabling"] != "none" and isinstance(result.get("facts"), dict):
+                # The other module reads it: this one is sent in every run, and carries no code that few of them need.
+                told = self.run_module("rdma_info", {"cabling": arguments["cabling"]}, task_vars)
+                result["facts"].update({"cabling": told["cabling"]} if "cabling" in told else {})
+            return result
 
     @contextlib.contextmanager
     def _in_time(self, host: str, arguments: Mapping[str, Any]) -> Iterator[None]:

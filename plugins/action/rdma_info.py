@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cabling import read_cabling
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
@@ -19,8 +20,10 @@ class ActionModule(HostAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Read the host; see the module's documentation."""
         if not arguments["recording"]:
-            asked = {key: arguments[key] for key in ("kernel_modules", "counters")}
-            return self.run_module("rdma_info", asked, task_vars)
+            given = {key: arguments[key] for key in ("kernel_modules", "counters", "cabling")}
+            return self.run_module("rdma_info", given, task_vars)
         host = self.recorded_host(arguments["recording"])
-        counted = {"counters": read_counters(host)} if arguments["counters"] else {}
-        return {"recorded": True, "facts": as_returned(gather(host, None, arguments["kernel_modules"])), **counted}
+        facts = gather(host, None, arguments["kernel_modules"])
+        asked: dict[str, Any] = {"counters": read_counters(host)} if arguments["counters"] else {}
+        asked.update({"cabling": read_cabling(host, facts["rdma"])} if arguments["cabling"] != "none" else {})
+        return {"recorded": True, "facts": as_returned(facts), **asked}

@@ -173,6 +173,12 @@ options:
       - Whether to return RV(counters) of every RDMA port, as O(rdma.fabric.rdma_info#module:counters) does.
     type: bool
     default: false
+  cabling:
+    description:
+      - Whether C(cabling) is among RV(facts), as O(rdma.fabric.rdma_info#module:cabling) reads it.
+    type: str
+    choices: [none, told, heard]
+    default: none
   turn_file:
     description:
       - File on the controller that records how long the change of the host took, and its versions before and after, for
@@ -575,6 +581,7 @@ def main() -> None:
             "allow_reboot": {"type": "bool", "default": False},
             "defer_reload": {"type": "bool", "default": False},
             "counters": {"type": "bool", "default": False},
+            "cabling": {"type": "str", "choices": ["none", "told", "heard"], "default": "none"},
         },
         required_one_of=[("desired", "confirm", "joined")],
         mutually_exclusive=[("desired", "confirm")],

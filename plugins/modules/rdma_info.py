@@ -46,6 +46,16 @@ options:
         Recordings have none.
     type: bool
     default: false
+  cabling:
+    description:
+      - Whether to return RV(cabling), which switch and port each port is cabled to.
+      - With V(told), what lldpd (C(lldpctl)), systemd-networkd (C(networkctl), version 256 or later) and, for
+        InfiniBand, C(smpquery) tell, where they are there.
+      - With V(heard), the host also listens for frames of LLDP on its interfaces, until each Ethernet port with RDMA
+        has got one, or for 35 seconds. It takes root.
+    type: str
+    choices: [none, told, heard]
+    default: none
 notes:
   - The values are data from a stranger. They are returned under RV(facts), not as C(ansible_facts), so that no host can
     give a variable a value.
@@ -306,9 +316,17 @@ counters:
       type: list
       elements: str
       sample: ["excessive_buffer_overrun_errors", "link_downed"]
+cabling:
+  description:
+    - By interface, or InfiniBand device, the switches that its frames come from, each with C(switch) and C(port). What
+      tells of none is absent.
+  returned: when O(cabling) is not V(none)
+  type: dict
+  sample: {"ens2f0np0": [{"switch": "leaf-1", "port": "Ethernet1/3"}]}
 """
 
 import os
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -331,13 +349,22 @@ def main() -> None:
             "recording": {"type": "path"},
             "kernel_modules": {"type": "list", "elements": "str", "default": []},
             "counters": {"type": "bool", "default": False},
+            "cabling": {"type": "str", "choices": ["none", "told", "heard"], "default": "none"},
         },
         supports_check_mode=True,
     )
     host = LiveHost()
     facts = gather(host, server_address(host, os.getpid()), module.params["kernel_modules"])
-    counted = {"counters": read_counters(host)} if module.params["counters"] else {}
-    module.exit_json(changed=False, recorded=False, facts=as_returned(facts), **counted)
+    asked: dict[str, Any] = {"counters": read_counters(host)} if module.params["counters"] else {}
+    if module.params["cabling"] != "none":
+        # The host compiles what is imported in every run.
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cabling import hear, read_cabling  # noqa: PLC0415
+
+        ports = {port["netdev"] for port in facts["rdma"] if port["netdev"] and port["pci"]}
+        wanted = [each["name"] for each in facts["netdevs"] if each["name"] in ports and each["carrier"]]
+        heard = hear(wanted) if module.params["cabling"] == "heard" else None
+        asked["cabling"] = read_cabling(host, facts["rdma"], heard)
+    module.exit_json(changed=False, recorded=False, facts=as_returned(facts), **asked)
 
 
 if __name__ == "__main__":

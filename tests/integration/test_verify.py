@@ -240,7 +240,7 @@ def test_a_wire_that_is_pulled_turns_the_verdict_red_and_the_pods_are_gone(wire:
 
 def test_check_mode_shows_the_plan_and_makes_nothing(wire: Wire) -> None:
     mark = wire.cluster.audit.mark()
-    outcome = wire.verify("--check").succeeded()
+    outcome = wire.verify("--check", cabling="told").succeeded()
     one, other = wire.nodes.names
     assert f"round 1: {one} - {other}" in outcome.output
     assert RESOURCE in outcome.output
@@ -248,6 +248,9 @@ def test_check_mode_shows_the_plan_and_makes_nothing(wire: Wire) -> None:
     assert "verify.json" not in " ".join(wire.user.files())
     dry = [each for each in wire.cluster.audit.requests(mark) if each.dry_run and "/pods/" in each.uri]
     assert dry, "the API server has to judge the pods"
+    # What these hosts are cabled to was asked; whether anything there tells it is theirs.
+    read = json.loads((wire.user.here / "rdma-fabric-run" / "hosts" / f"{one}.json").read_text(encoding="utf-8"))
+    assert "cabling" in read["facts"]
 
 
 def test_everything_that_forbids_a_proof_is_told_at_once_and_nothing_is_made(wire: Wire) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, Mapping, N
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, mismatch, named, nearest
 
+from .cabling import Rail, misplaced
 from .wire.document import network_label
 
 Json = Mapping[str, Any]
@@ -25,6 +26,7 @@ Value = Any
 _EMPTY: Json = {}
 _SOURCE = "rdma_fabric_verify_expected"
 _DIGITS = re.compile(r"(\d+(?:\.\d+)?)")
+_SWITCH, _SWITCHES = "switch", "switches"
 _MOST_NAMED = 8
 _ETHERNET, _UP = "Ethernet", "ACTIVE"
 
@@ -48,6 +50,13 @@ class Port(NamedTuple):
         """The first port of its RDMA device, of which each function of a card has one."""
         return next(iter(self.device["ports"]), _EMPTY)
 
+    @property
+    def neighbours(self) -> list[Json] | None:
+        """The switches that it is cabled to, each with its port, of all members of a bond; None where nothing tells."""
+        cabling = self.facts.get("cabling")
+        names = dict.fromkeys((self.netdev.get("name"), self.device["name"], *(self.netdev.get("lower") or ())))
+        return [each for name in names for each in cabling.get(name, ())] if cabling else None
+
     def setting(self, name: str) -> Value:
         """Return a QoS setting, None where it was not read: facts have what variables of the host set."""
         port = ((self.facts.get("settings") or {}).get("qos") or {}).get("ports", {}).get(self.netdev.get("name"))
@@ -59,7 +68,7 @@ class Property(NamedTuple):
 
     ``among`` gives ports that are compared with each other, None where there is nothing to compare; ``must`` is what
     each has to have, ``poor`` what is told even where all have it. ``layer`` is that of the ports that have it, ``key``
-    the name of it in what a user expects.
+    the name of it in what a user expects, ``known_by`` what makes it known.
     """
 
     key: str
@@ -73,6 +82,7 @@ class Property(NamedTuple):
     poor: Value = None
     layer: str = ""
     of_host: bool = False
+    known_by: str = "read the hosts as root, and look at unreadable in their facts"
 
     def said(self, value: Value) -> str:
         """Return a value as it is said, and compared: a user may have written a number as text."""
@@ -118,6 +128,7 @@ def compared(
     ``expected`` has by network what each of its ports has to have, by the key of the property.
     """
     found: list[Finding] = []
+    rails: dict[str, Rail] = {}
     unknown: list[tuple[Property, str, list[Port], int]] = []
     everywhere: dict[str, Port] = {}
     for network in networks:
@@ -131,9 +142,11 @@ def compared(
         if missing:
             found.append(_no_port(label, missing, len(network["nodes"])))
         short = network["network"].partition("/")[2]
+        looked = any("cabling" in port.facts for port in ports)
         wanted = {**expected.get(short, _EMPTY), **expected.get(network["network"], _EMPTY)}
+        rails[label] = Rail(ports, wanted.get(_SWITCH))
         for each in PROPERTIES:
-            if not each.of_host:
+            if not each.of_host and (looked or each.key != _SWITCHES):
                 own = [port for port in ports if each.layer in ("", port.link.get("link_layer")) and each.among(port)]
                 found += _of_property(each, label, own, wanted.get(each.key, each.must))
                 blank = [port for port in own if each.read(port) is None]
@@ -141,13 +154,16 @@ def compared(
     for each in PROPERTIES:
         if each.of_host:
             found += _of_property(each, "", list(everywhere.values()), each.must)
+    found += [
+        _finding("fail", _SWITCH, each.label, each.says, step=each.step, ports=each.ports) for each in misplaced(rails)
+    ]
     order = {"fail": 0, "reported": 1}
     return [*sorted(found, key=lambda finding: order[finding["verdict"]]), *_not_known(unknown)]
 
 
 def expected_violations(expected: Json, networks: Sequence[Json]) -> list[Violation]:
     """Return what is wrong with what a user expects of the ports of networks, by the name of each in either form."""
-    keys = [each.key for each in PROPERTIES if not each.of_host]
+    keys = [*(each.key for each in PROPERTIES if not each.of_host), _SWITCH]
     known = [name for network in networks for name in (network["network"], network["name"])]
     found = []
     for name, wanted in expected.items():
@@ -212,11 +228,7 @@ def _not_known(unknown: Sequence[tuple[Property, str, list[Port], int]]) -> Iter
 
 def _unknown(properties: Sequence[Property], label: str, where: str, ports: Sequence[str]) -> Finding:
     titles = ", ".join(each.title for each in properties)
-    step = (
-        "what variables of a host set is read (roce_qos, qos of an interface), the rest as root"
-        if any(each.key in _SETTINGS for each in properties)
-        else "read the hosts as root, and look at unreadable in their facts"
-    )
+    step = "; ".join(dict.fromkeys(each.known_by for each in properties))
     return _finding("unknown", "unknown", label, f"not known {where}: {titles}", step=step, ports=ports)
 
 
@@ -282,6 +294,7 @@ def _linked(port: Port) -> Hashable:
 
 
 _OF_SWITCH = "compare with the switch port, and set it for all hosts (rdma_fabric_roce_qos)"
+_BY_VARIABLES = "settings that variables of hosts make are read (roce_qos, qos of an interface)"
 PROPERTIES = (
     Property("link", "link", _state, "look at cable, transceiver and switch port", must=_UP),
     Property(
@@ -302,10 +315,15 @@ PROPERTIES = (
         "reported",
         layer=_ETHERNET,
     ),
-    Property("lossless", "flow control", _lossless, _OF_SWITCH, poor="none", layer=_ETHERNET),
-    Property("trust", "trust", lambda port: port.setting("trust"), _OF_SWITCH, layer=_ETHERNET),
-    Property("ecn", "ECN of priorities", _ecn, _OF_SWITCH, layer=_ETHERNET),
-    Property("tos", "ToS", lambda port: port.setting("tos"), _OF_SWITCH, layer=_ETHERNET),
+    *(
+        Property(key, title, read, _OF_SWITCH, poor=poor, layer=_ETHERNET, known_by=_BY_VARIABLES)
+        for key, title, read, poor in (
+            ("lossless", "flow control", _lossless, "none"),
+            ("trust", "trust", lambda port: port.setting("trust"), None),
+            ("ecn", "ECN of priorities", _ecn, None),
+            ("tos", "ToS", lambda port: port.setting("tos"), None),
+        )
+    ),
     Property(
         "firmware",
         "firmware",
@@ -314,6 +332,13 @@ PROPERTIES = (
         "reported",
         among=lambda port: port.device.get("psid") or _model(port),
     ),
+    Property(
+        _SWITCHES,
+        "number of switches cabled to",
+        lambda port: None if port.neighbours is None else len({each["switch"] for each in port.neighbours}),
+        "look at the cable, and whether the switch port sends LLDP; a NIC's firmware may take its frames",
+        "reported",
+        known_by="run lldpd, or systemd-networkd with LLDP=, on the hosts, or set rdma_fabric_verify_cabling: heard",
+    ),
     Property("driver", "driver", _driver, "upgrade the others, or wait for the rollout", "reported", of_host=True),
 )
-_SETTINGS = ("lossless", "trust", "ecn", "tos")

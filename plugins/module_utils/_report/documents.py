@@ -92,6 +92,7 @@ _FACTS = {
     "rails": [{"rail": "int", "nic": "str", "gpu": "str?", "distance": "str?"}],
     "uplinks": [{"netdev": "str", "pci": "str?", "reasons": ["str"]}],
     "labels": {"*": "str"},
+    "cabling?": {"*": [{"switch": "str", "port": "str"}]},
     "unreadable": [{"path": "str", "error": "str", "meaning": "str?"}],
 }
 _STEP = {

@@ -33,6 +33,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "grouped": ("host_grouped",),
     "allow_reboot": ("rdma_fabric_allow_reboot",),
     "defer_reload": ("host_defer_reload",),
+    "cabling": ("host_cabling",),
     "link_timeout": ("rdma_fabric_link_timeout",),
     "timeout": ("rdma_fabric_host_timeout",),
 }

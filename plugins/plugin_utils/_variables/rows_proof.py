@@ -169,6 +169,19 @@ ROWS = (
         default={},
     ),
     Variable(
+        "verify_cabling",
+        "str",
+        (
+            "Whether the switch that each port is cabled to is compared: V(told) reads what lldpd, systemd-networkd "
+            "and, for InfiniBand, C(smpquery) know on the hosts.",
+            "V(heard) also listens for frames of LLDP, up to 35 seconds.",
+        ),
+        ("playbook verify",),
+        default="none",
+        choices=("none", "told", "heard"),
+        asked=True,
+    ),
+    Variable(
         "nccl_image",
         "str",
         ("Image with nccl-tests (built with C(MPI=1)), Open MPI, C(ssh) and C(sshd).",),

@@ -60,6 +60,7 @@ def _hosts() -> dict[str, Any]:
     facts = facts_of()
     qos(facts).update(pfc=[3], trust="dscp")
     qos(facts)["rdma"]["tos"] = 106
+    facts["cabling"] = {RAIL: [{"switch": "leaf-0", "port": "swp1"}]}
     return {node: copy.deepcopy(facts) for node in NODES}
 
 
@@ -100,6 +101,7 @@ def _changes() -> dict[str, Callable[[Json], None]]:
         "ecn": lambda facts: qos(facts).update(ecn={"np": [], "rp": [3]}),
         "tos": lambda facts: qos(facts)["rdma"].update(tos=96),
         "firmware": lambda facts: device(facts).update(firmware="28.36.1010"),
+        "switches": lambda facts: facts["cabling"].update({RAIL: []}),
         "driver": lambda facts: facts["stack"].update(flavour="doca-ofed", version="24.10"),
     }
 
@@ -128,8 +130,8 @@ def test_what_was_not_read_is_not_known_and_never_the_same(hosts: dict[str, Any]
     unread = {node: facts_of(read_qos=False) for node in NODES}
     assert [each["verdict"] for each in findings(unread)] == ["unknown"]
     assert finding_lines(findings(unread)) == [
-        f"not known at any port of {LABEL}: flow control, trust, ECN of priorities, ToS (what variables of a host set "
-        "is read (roce_qos, qos of an interface), the rest as root)"
+        f"not known at any port of {LABEL}: flow control, trust, ECN of priorities, ToS (settings that variables of "
+        "hosts make are read (roce_qos, qos of an interface))"
     ]
     del hosts["gpu-2"]["settings"]["qos"]
     (found,) = findings(hosts)

@@ -296,6 +296,24 @@ class TestLiveHost:
         result = plan(live=lambda _arguments: {"changed": False, "msg": "nothing to do", "boot_id": told})
         assert (result["is_controller"], "boot_id" in result) == (is_it, False)
 
+    @pytest.mark.parametrize(
+        "answer", [{"cabling": {"ens2": [{"switch": "leaf-1", "port": "swp3"}]}}, {"failed": True}]
+    )
+    def test_cabling_is_asked_of_the_other_module_and_is_among_the_facts(
+        self, answer: dict[str, Any], plan: Plan, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = []
+
+        def module(_self: Any, name: str, arguments: dict[str, Any], _variables: Any) -> dict[str, Any]:
+            asked.append((name, arguments.get("cabling")))
+            return {"changed": False, "facts": {"format": 1}} if name == "rdma_host" else answer
+
+        monkeypatch.setattr(rdma_host_action, "check_result", lambda *_given, **_more: None)
+        monkeypatch.setattr(rdma_host_action.ActionModule, "run_module", module)
+        facts = plan(live=dict, mode="preview", cabling="told")["facts"]
+        assert asked == [("rdma_host", None), ("rdma_info", "told")]
+        assert facts == {"format": 1, **{key: value for key, value in answer.items() if key == "cabling"}}
+
     def test_the_module_gets_the_sealed_plan_and_a_broken_one_runs_nothing(self, plan: Plan) -> None:
         seen: dict[str, Any] = {}
 

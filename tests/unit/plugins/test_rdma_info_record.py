@@ -89,7 +89,9 @@ def test_a_host_gives_no_variable_a_value_whatever_it_answers(monkeypatch: pytes
 def test_facts_of_a_live_host_are_asked_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = module_that_answers(monkeypatch, rdma_info, {"changed": False, "facts": {"format": 1}})
     assert run_action("rdma_info", {"kernel_modules": "rds,smc"})["facts"] == {"format": 1}
-    assert asked == [{"name": "rdma.fabric.rdma_info", "kernel_modules": ["rds", "smc"], "counters": False}]
+    assert asked == [
+        {"name": "rdma.fabric.rdma_info", "kernel_modules": ["rds", "smc"], "counters": False, "cabling": "none"}
+    ]
     run_action("rdma_info", {"counters": True})
     assert asked[1]["counters"] is True
 
