@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
+    accused_lines,
     any_cpu_words,
     headline,
     held_back_words,
@@ -19,7 +20,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side impor
 _KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out", "parity")
 _RUN_OF_NCCL = ("verdict", "started_at", "image", "launcher", "nodes", "gpus_of_each")
 _OF_NCCL = ("scope", "program", "verdict", "busbw_gbytes", "expected_gbytes", "minimum_gbytes", "line")
-_PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software", "cpus", "any_cpu")
+_PODS = (
+    *("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software", "cpus", "any_cpu"),
+    *("pairs", "failed", "sends_gbps", "receives_gbps", "share"),
+)
 
 # Whose memory a test writes from and to.
 _MEMORY = {"bandwidth": "host", GPU_TEST: "gpu"}
@@ -32,6 +36,7 @@ def verification_section(document: Mapping[str, Any] | None) -> dict[str, Any] |
     return {
         **{key: document[key] for key in _KEPT},
         "headline": headline(dict(document)),
+        "accused": accused_lines(dict(document)),
         "networks": [_network(network, document["pairs"]) for network in document["networks"]],
     }
 
@@ -62,11 +67,13 @@ def _network(network: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str
         "resource": network["resource"],
         "rail": network["rail"],
         "nodes": network["nodes"],
+        "leaves": network.get("leaves") or {},
         "pods": [{key: pod.get(key) for key in _PODS} for pod in network["pods"]],
         "accused": network["accused"],
         "slow": slow_words(own),
         "held_back": held_back_words(network["pods"]),
         "any_cpu": any_cpu_words(network["pods"]),
+        "counters": network.get("counters") or [],
         "pairs": [_pair(row) for row in own],
     }
 

@@ -17,7 +17,7 @@ MOST = 12
 
 
 class Need(NamedTuple):
-    """One line: ``tone`` is ``bad`` or ``warn``, ``place`` the section; ``note`` stands where no host is named."""
+    """One line: ``tone`` is ``bad`` or ``warn``, ``place`` the section; ``note`` follows the hosts, if any."""
 
     tone: str
     title: str
@@ -37,8 +37,11 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
         yield Need("bad", f"The {WORDS[part]} failed", "undone", [], "see what was not done, and why")
     proof = report["validation"]
     if proof and proof["counts"]["fail"]:
-        failed = {node for network in proof["networks"] for node in _failing_nodes(network)}
-        yield Need("bad", f"{counted(proof['counts']['fail'], 'pair')} failed on the wire", "proof", sorted(failed))
+        # Who is certainly at fault is named before those of whom it is open.
+        failed = {each for network in proof["networks"] for each in _failing_nodes(network)}
+        hosts = [node for _open, node in sorted(failed)]
+        title = f"{counted(proof['counts']['fail'], 'pair')} failed on the wire"
+        yield Need("bad", title, "proof", list(dict.fromkeys(hosts)), "; ".join(proof["accused"][:1]))
     lame = [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
     if lame:
         yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))
@@ -55,11 +58,11 @@ def _interface(notice: str) -> str:
     return ": ".join(notice.split(": ")[:2])
 
 
-def _failing_nodes(network: dict[str, Any]) -> list[str]:
-    """Return who is at fault where that is known, else both sides of the pairs that failed."""
+def _failing_nodes(network: dict[str, Any]) -> list[tuple[bool, str]]:
+    """Return who is at fault, and whether that is open; where nobody is known to be, both sides of what failed."""
     pairs = (pair for pair in network["pairs"] if pair["verdict"] == "fail")
-    at_fault = [node for each in network["accused"] for node in each["nodes"]]
-    return at_fault or [node for pair in pairs for node in (pair["a"], pair["b"])]
+    at_fault = [(not each["sure"], node) for each in network["accused"] for node in each["nodes"]]
+    return at_fault or [(True, node) for pair in pairs for node in (pair["a"], pair["b"])]
 
 
 def _remarks(report: dict[str, Any]) -> Iterator[Need]:

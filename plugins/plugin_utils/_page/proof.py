@@ -1,27 +1,35 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page shows of the fabric test, bars of a few pairs, a matrix of many, every failure, and of NCCL. Pure."""
+"""What the page shows of the fabric test: who is at fault, every end of every rail, pairs, failures; and NCCL. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
+
 _WIDTH = 400
+_FOLD = 10
+"""Nodes that are drawn together where no leaf is known."""
+_FEW_PAIRS = 12
+# Of the rate that is expected; the default of what is asked for is the second.
+_SHARES = (0.95, 0.9, 0.75, 0.5)
 _OPEN_FAILURES = 8
-_MOST_ACCUSED = 12
+_OF_SECTION = ("run", "started_at", "seconds", "image", "schedule", "verdict", "headline", "accused")
 
 
-def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int) -> dict[str, Any] | None:
+def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int, hosts: int) -> dict[str, Any] | None:
     """Return what the template prints of the report's ``validation``, None when nothing was proved.
 
-    At most ``pairs`` pairs of a network are drawn, the worst first, and a matrix has at most ``matrix`` nodes on an
-    edge, those of failing pairs first.
+    At most ``pairs`` pairs of a network are drawn, the worst first. Up to ``matrix`` nodes are an edge of a matrix of
+    all pairs; more are a square each, at most ``hosts`` of them.
     """
     if section is None:
         return None
+    networks = [_network(network, pairs, matrix, hosts) for network in section["networks"]]
     return {
-        **{key: section[key] for key in ("run", "started_at", "seconds", "image", "schedule", "verdict", "headline")},
+        **{key: section[key] for key in _OF_SECTION},
         "failures": {
             "entries": section["failures"][:pairs],
             "more": max(0, len(section["failures"]) - pairs),
@@ -29,7 +37,7 @@ def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int) -> dict[
             "open": len(section["failures"]) <= _OPEN_FAILURES,
         },
         "parity": {"entries": section["parity"][:pairs], "more": max(0, len(section["parity"]) - pairs)},
-        "networks": [_network(network, pairs, matrix) for network in section["networks"]],
+        "networks": sorted(networks, key=lambda network: not network["is_open"]),
     }
 
 
@@ -46,22 +54,66 @@ def nccl_view(section: dict[str, Any] | None, most: int) -> dict[str, Any] | Non
     }
 
 
-def _network(network: dict[str, Any], most: int, edge: int) -> dict[str, Any]:
+def _network(network: dict[str, Any], most: int, edge: int, hosts: int) -> dict[str, Any]:
     order = {"fail": 0, "reported": 1, "skipped": 2, "pass": 3}
+    is_large = len(network["nodes"]) > edge
     worst = sorted(network["pairs"], key=lambda pair: order[pair["verdict"]])
     verdicts = [pair["verdict"] for pair in network["pairs"]]
     emulated = {pod["node"] for pod in network["pods"] if pod["software"]}
     counts = [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
+    # Of a large network those that need a look: its squares tell the others.
+    shown = min(most, verdicts.count("fail") or _FEW_PAIRS) if is_large else most
     return {
-        **{key: network[key] for key in ("label", "resource", "slow", "held_back", "any_cpu")},
+        **{key: network[key] for key in ("label", "resource", "slow", "held_back", "any_cpu", "counters")},
         "pods": {"entries": network["pods"][:most], "more": max(0, len(network["pods"]) - most)},
         "counts": counts,
-        "pairs": [_drawn(pair, emulated) for pair in worst[:most]],
-        "more": max(0, len(worst) - most),
-        "matrix": _matrix(network, worst, edge) if len(network["nodes"]) > 2 else None,
-        "accused": [each["says"] for each in network["accused"][:_MOST_ACCUSED]],
-        "more_accused": max(0, len(network["accused"]) - _MOST_ACCUSED),
+        "is_open": "fail" in verdicts,
+        "pairs": [_drawn(pair, emulated) for pair in worst[:shown]],
+        "more": max(0, len(worst) - shown),
+        "matrix": _matrix(network) if 2 < len(network["nodes"]) <= edge else None,
+        "heat": _heat(network, hosts) if is_large else None,
     }
+
+
+def _heat(network: dict[str, Any], most: int) -> dict[str, Any]:
+    """Return a square for each node, folded by leaf, or by tens; groups with somebody at fault come first."""
+    sure = {node for each in network["accused"] if each["sure"] for node in each["nodes"]}
+    pods = {pod["node"]: pod for pod in network["pods"]}
+    nodes = sorted(network["nodes"], key=natural_key)
+    leaves = network["leaves"]
+    groups: dict[str, list[str]] = {}
+    for place, node in enumerate(nodes):
+        groups.setdefault(leaves.get(node, "no leaf known") if leaves else str(place // _FOLD), []).append(node)
+    folded: list[dict[str, Any]] = []
+    for name, members in groups.items():
+        cells = [_square(pods.get(node), node in sure) for node in members]
+        bad = [cell for cell in cells if cell["title"]]
+        label = name if leaves else " to ".join(dict.fromkeys((members[0], members[-1])))
+        folded.append({"label": label, "cells": cells, "bad": bad, "sure": any(cell["at_fault"] for cell in cells)})
+    folded.sort(key=lambda group: (not group["sure"], not group["bad"]))
+    shown, left = [], most
+    for group in folded:
+        shown += [group] if left > 0 else []
+        left -= len(group["cells"])
+    count = sum(len(group["cells"]) for group in shown)
+    return {"groups": shown, "more": len(nodes) - count, "bad": sum(len(group["bad"]) for group in folded)}
+
+
+def _square(pod: dict[str, Any] | None, at_fault: bool) -> dict[str, Any]:
+    """Return how a node is drawn: by the share of the rate that the best of its pairs had, or by none that passed."""
+    found = {"heat": "n", "title": "", "at_fault": at_fault}
+    if pod is None or not pod["pairs"]:
+        words = "not tested"
+    elif pod["failed"] == pod["pairs"] and pod["share"] is None:
+        found["heat"], words = "4", f"all {pod['pairs']} pairs failed"
+    elif pod["share"] is None:
+        return {**found, "heat": "p"}
+    else:
+        heat = sum(pod["share"] < least for least in _SHARES)
+        found["heat"], words = str(heat), f"{100 * pod['share']:.0f} % of what is expected"
+        if heat < 2 and not at_fault:
+            return found
+    return {**found, "title": f"{pod['node']}: {words}" if pod else words}
 
 
 def _drawn(pair: dict[str, Any], emulated: set[str]) -> dict[str, Any]:
@@ -88,19 +140,14 @@ def _drawn(pair: dict[str, Any], emulated: set[str]) -> dict[str, Any]:
     }
 
 
-def _matrix(network: dict[str, Any], worst: list[dict[str, Any]], edge: int) -> dict[str, Any]:
+def _matrix(network: dict[str, Any]) -> dict[str, Any]:
     nodes = network["nodes"]
-    if len(nodes) > edge:
-        first = dict.fromkeys(node for pair in worst for node in (pair["a"], pair["b"]))
-        at_fault = [node for each in network["accused"] for node in each["nodes"]]
-        kept = set([*at_fault, *first][:edge])
-        nodes = [node for node in nodes if node in kept]
     cells = {(pair["a"], pair["b"]): pair for pair in network["pairs"]}
     rows = []
     for node in nodes:
         row = [_cell(cells.get((node, other)) or cells.get((other, node)), node == other) for other in nodes]
         rows.append({"node": node, "cells": row})
-    return {"nodes": nodes, "rows": rows, "more": len(network["nodes"]) - len(nodes)}
+    return {"nodes": nodes, "rows": rows}
 
 
 def _cell(pair: dict[str, Any] | None, same: bool) -> dict[str, str]:

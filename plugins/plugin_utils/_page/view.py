@@ -74,9 +74,9 @@ class Detail:
 
 # The first level whose page stays under the limit is used. The last one fits whatever a fleet or a hostile host says.
 LEVELS = (
-    Detail(400, 72, 1500, 60, 400, 24, 60, 120, 120, 16, 400, 200, 200, 60, 48),
-    Detail(240, 64, 1200, 60, 300, 14, 24, 60, 60, 10, 200, 120, 120, 40, 40),
-    Detail(160, 48, 1000, 60, 200, 8, 10, 40, 40, 6, 100, 60, 60, 24, 32),
+    Detail(400, 72, 1500, 60, 400, 24, 60, 120, 120, 16, 400, 200, 200, 60, 24),
+    Detail(240, 64, 1200, 60, 300, 14, 24, 60, 60, 10, 200, 120, 120, 40, 24),
+    Detail(160, 48, 1000, 60, 200, 8, 10, 40, 40, 6, 100, 60, 60, 24, 24),
     Detail(80, 32, 200, 60, 100, 4, 4, 30, 20, 4, 50, 30, 30, 12, 16),
 )
 
@@ -103,7 +103,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "needs": needs_view(of_this_run(report)),
         "rails": rails_view(report["hosts"], report["remarks"], detail.rails, _OPEN_RAILS),
         "rollout": rollout_view(report["rollout"], detail.hosts),
-        "proof": proof_view(report["validation"], detail.pairs, detail.matrix),
+        "proof": proof_view(report["validation"], detail.pairs, detail.matrix, detail.hosts),
         "nccl": nccl_view(report["nccl"], detail.pairs),
         "images": _cut(report["images"], detail.images),
         "notices": _cut(report["notices"], detail.notices),

@@ -20,18 +20,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import 
     plain_name,
     rise_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import LOADS, LOSSES, SIGNS
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import LOAD, LOADS, MEANINGS
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
-LOSS, SIGN, LOAD = "loss", "sign", "load"
-MEANINGS: Mapping[str, tuple[str, str]] = {
-    **{name: (LOSS, loss.words) for name, loss in LOSSES.items()},
-    **{name: (SIGN, words) for name, words in SIGNS.items()},
-    **dict.fromkeys(LOADS, (LOAD, "waiting, or congestion that was handled")),
-}
-"""The counters that are told, with their kind and what they say, the worst first."""
 _MOST_NAMED = 5
 
 

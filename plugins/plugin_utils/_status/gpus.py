@@ -13,11 +13,10 @@ import math
 import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import LOAD
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
-
-from .counters import LOAD
 
 # The last Xid is the number of an error, not how many there were.
 XID = "xid"

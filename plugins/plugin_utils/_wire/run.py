@@ -13,7 +13,7 @@ import threading
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Collection, Iterable, Mapping, Protocol, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import pod_name, test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign i
     read_words,
     table,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.culprits import next_turn
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.culprits import next_turns
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import judge_pair, may_meet
@@ -150,20 +150,15 @@ class ProofRun:
         while turns:
             self._meet([network for network in networks if network["network"] in turns], turns, sides, before)
             before += max(map(len, turns.values()))
-            turns = self._further(networks, turns)
+            turns = self._further(networks, before)
         for network in networks:
             self.sides[network["network"]] = [sides[(network["network"], node)] for node in sorted(network["nodes"])]
 
-    def _further(self, networks: Sequence[Json], last: Collection[str]) -> dict[str, list[list[list[str]]]]:
-        """Return the next round of each network whose last one left somebody undecided."""
-        found = {}
-        for network in networks:
-            name, seed = network["network"], self.request.plan.get("seed", 0)
-            tested = 1 + max((row["round"] for row in self.rows if row["network"] == name), default=0)
-            if name in last and tested < len(network["rounds"]) + network["more_rounds"]:
-                turn = next_turn(network, self.rows, seed)
-                found.update({name: [turn]} if turn else {})
-        return found
+    def _further(self, networks: Sequence[Json], before: int) -> dict[str, list[list[list[str]]]]:
+        """Return the next round, after so many, of each network where somebody is undecided on."""
+        may = {each["network"] for each in networks if before < len(each["rounds"]) + each["more_rounds"]}
+        turns = next_turns(networks, self.rows, self.request.plan.get("seed", 0)) if may else {}
+        return {name: [turn] for name, turn in turns.items() if name in may}
 
     def _meet(
         self, networks: Sequence[Json], turns: Mapping[str, Sequence[Any]], sides: dict[End, Side], before: int

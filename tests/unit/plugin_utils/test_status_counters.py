@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import saturated_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import LOADS, LOSSES, SIGNS
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import LOADS, LOSSES, MEANINGS, SIGNS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.counters import (
-    MEANINGS,
     counter_lines,
     counters_state,
     earlier_of,

@@ -82,7 +82,14 @@ SIGNS: Mapping[str, str] = {
 LOADS = ("port_xmit_wait", "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled")
 """Counters of waiting and of congestion that was handled: kept among the figures, not told."""
 
-_KNOWN = (*LOSSES, *SIGNS, *LOADS)
+LOSS, SIGN, LOAD = "loss", "sign", "load"
+MEANINGS: Mapping[str, tuple[str, str]] = {
+    **{name: (LOSS, loss.words) for name, loss in LOSSES.items()},
+    **{name: (SIGN, words) for name, words in SIGNS.items()},
+    **dict.fromkeys(LOADS, (LOAD, "waiting, or congestion that was handled")),
+}
+"""The counters that are told, with their kind and what they say, the worst first."""
+_KNOWN = tuple(MEANINGS)
 # What soft RoCE counts beside its errors.
 _EMULATED = ("hw_counters/sent_pkts", "hw_counters/rcvd_pkts")
 _EMULATED_SHARE = 500
@@ -137,12 +144,11 @@ def loss_problem(lost: Mapping[str, Rises]) -> Problem | None:
 
 def sign_lines(unjudged: Mapping[str, Rises], readings: Mapping[str, Reading]) -> list[str]:
     """Return what else a person should know, by node: rises that fail nothing, and counters that can't rise."""
-    words = {**SIGNS, **{name: loss.words for name, loss in LOSSES.items()}}
     lines = [
-        f"{name} of {node} rose by {by}: {words[name]}"
+        f"{name} of {node} rose by {by}: {MEANINGS[name][1]}"
         for node, names in unjudged.items()
         for name, by in names.items()
-        if name in words
+        if MEANINGS[name][0] != LOAD
     ]
     return lines + [
         f"{' and '.join(names)} of {node} can't rise further: {_way_out(reading.port)}"

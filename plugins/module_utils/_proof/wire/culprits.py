@@ -21,13 +21,16 @@ _MOST = 8
 _VERBS = {"dead": "fails", "slow": "is slow", "unsteady": "fails now and then"}
 
 
-def next_turn(network: Network, rows: Sequence[Row], seed: int) -> list[list[str]]:
-    """Return the pairs of the next round of a hunt on one network; none when everybody is decided on."""
-    nodes = sorted(network["nodes"])
-    ends = {network["network"]: range(len(nodes))}
-    seen = outcomes_of([network], rows)
-    found = next_rounds(seen, ends, places=places_of([network]), seed=seed)
-    return [[nodes[one], nodes[other]] for turn in found.values() for one, other in turn]
+def next_turns(networks: Sequence[Network], rows: Sequence[Row], seed: int) -> dict[str, list[list[str]]]:
+    """Return the pairs of the next round of a hunt by network, none of one where everybody is decided on.
+
+    The networks are looked at together, as they are when somebody is accused: of more ends one fails more often by
+    chance, so it takes more pairs to be sure.
+    """
+    nodes = {network["network"]: sorted(network["nodes"]) for network in networks}
+    ends = {name: range(len(members)) for name, members in nodes.items()}
+    found = next_rounds(outcomes_of(networks, rows), ends, places=places_of(networks), seed=seed)
+    return {name: [[nodes[name][one], nodes[name][other]] for one, other in turn] for name, turn in found.items()}
 
 
 def accused_by_network(networks: Sequence[Network], rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nam
 
 from ..bandwidth import HOST_THRESHOLD
 from .culprits import accused_by_network, slow_nodes
+from .ends import NOTHING, counter_rows, ends_of
 from .outputs import carried_by
 from .pair import VERDICTS, Test
 from .placement import words_of
@@ -270,12 +271,14 @@ def headline(document: Document) -> str:
 
 def _network_row(network: Mapping[str, Any], rows: Sequence[dict[str, Any]], sides: Sequence[Side]) -> dict[str, Any]:
     own = [row for row in rows if row["network"] == network["network"]]
-    kept = ("network", "kind", "namespace", "resource", "master", "rail", "mtu")
+    kept = ("network", "kind", "namespace", "resource", "master", "rail", "mtu", "leaves")
+    ends = ends_of(own)
     return {
         **{key: network[key] for key in kept},
         "nodes": sorted(network["nodes"]),
         "rounds": 1 + max((row["round"] for row in own), default=-1),
-        "pods": [side_row(side) for side in sides],
+        "pods": [{**side_row(side), **ends.get(side.node, NOTHING)} for side in sides],
+        "counters": counter_rows(own),
     }
 
 
