@@ -49,6 +49,25 @@ class TestMatching:
         step = the_step("naming", two_ports(), interface(**selector, mtu=9000))
         assert (step["status"], step["detail"]) == ("refused", "this host has no such interface")
 
+    @pytest.mark.parametrize(
+        ("driver", "rdma", "is_lent"),
+        [("igb", [], True), ("mlx5_core", ["mlx5_0"], True), ("mlx5_core", [], False), ("vfio-pci", [], False)],
+    )
+    def test_one_that_a_pod_has_whole_is_left_alone_until_it_is_back(
+        self, driver: str, rdma: list[str], is_lent: bool
+    ) -> None:
+        state = two_ports()
+        state["nics"][0].update(driver=driver, rdma=rdma, netdevs=[])
+        state["netdevs"] = [each for each in state["netdevs"] if each["pci"] != PF]
+        plan = make_plan(desired(interface(pci=PF, name="rail0", mtu=9000)), state)
+        notice = f"{PF}: its interface is in another network namespace: what is asked of it is checked once it is back"
+        assert ([step["status"] for step in plan["steps"]], notice in plan["notices"]) == (
+            ([], True) if is_lent else (["refused"], False)
+        )
+        # What it was before the first run cannot be given back to it there.
+        removal = desired(interface(pci=PF, name="ens1"), removing=True)
+        assert [step["status"] for step in make_plan(removal, state)["steps"]] == ["refused"]
+
     def test_a_mac_finds_the_physical_interface_only(self) -> None:
         state = two_ports()
         state["netdevs"].append(netdev("bond0", None, kind="bond", mac="a0:88:c2:47:11:d0"))
@@ -85,7 +104,8 @@ class TestMatching:
         ],
     )
     def test_a_function_without_interface_is_refused(self, driver: str | None, why: str) -> None:
-        steps = make_plan(desired(interface(pci=PF, name="rail0", mtu=9000)), facts([nic(PF, driver=driver)]))["steps"]
+        state = facts([nic(PF, driver=driver, rdma=[])])
+        steps = make_plan(desired(interface(pci=PF, name="rail0", mtu=9000)), state)["steps"]
         assert [(step["concern"], step["status"]) for step in steps] == [("naming", "refused")]
         assert why in f"{steps[0]['detail']}{remedy_of(steps[0]['detail'], {})}"
 

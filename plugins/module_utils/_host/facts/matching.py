@@ -231,8 +231,10 @@ def _without_netdev(actual: HostState, interface: Interface) -> Unmatched:
         detail = f"it has several: {', '.join(port['name'] for port in ports)}; select one by current_name or mac"
     elif driver == NETDEV_DRIVER:
         detail = "its driver is loaded, and no interface is here"
+    elif driver:
+        detail = f"it is bound to {driver}, and no interface is here: a network namespace may have it"
     else:
-        detail = f"it is bound to {driver}" if driver else "no driver is bound to it"
+        detail = "no driver is bound to it"
     return Unmatched(
         key=f"{interface.key}:no-interface",
         target=interface.key,

@@ -21,9 +21,11 @@ from ..engine.context import Context
 from ..engine.elsewhere import also_set
 from ..engine.pending_reboot import refuse_unmet
 from ..engine.steps import Plan, Step, is_executable, with_reason
-from ..facts.host_state import HostState
-from ..facts.matching import Matched, functions_to_come, match_spec
+from ..facts.firmware import is_bare_half
+from ..facts.host_state import NETDEV_DRIVER, HostState
+from ..facts.matching import Matched, Unmatched, functions_to_come, match_spec
 from ..facts.shapes import Facts
+from ..facts.users import in_another_namespace
 from ..machine.probe import PCI
 from ..spec.host import CONSENTS, HostSpec
 from .registry import Planner, brings_modules, planner_of
@@ -66,10 +68,13 @@ def plan_with_context(
     holds = _holds(context)
     notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + _functions_to_come(context)
     notices += also_set(context)
+    lent = {} if context.removing else _lent(context, unmatched)
+    notices += lent.values()
     notices += [notice for each in holds for notice in each.notices(context)]
     for name in concerns:
         if name == "naming":
-            refused = [*_unlisted(facts), *(steps.make_step("naming", **entry._asdict()) for entry in unmatched)]
+            unknown = (entry for entry in unmatched if entry.key not in lent)
+            refused = [*_unlisted(facts), *(steps.make_step("naming", **entry._asdict()) for entry in unknown)]
             for each in holds:
                 refused = each.hold(context, refused)
             context = replace(context, earlier=(*context.earlier, *refused))
@@ -116,6 +121,24 @@ def _holds(context: Context) -> list[_Hold]:
     if facts["unreadable"]:
         found.append(_Hold(lambda _context: [], holds.refuse_unread))
     return found
+
+
+def _lent(context: Context, unmatched: Iterable[Unmatched]) -> dict[str, str]:
+    """Return a notice, by the key of the entry, for each port that a pod has whole: it comes back as it was left.
+
+    One half of a Socket Direct card has no interface anywhere (is_bare_half).
+    """
+    nics = context.actual.nics
+    away = {
+        address: in_another_namespace(nic, nics.values())
+        for address, nic in nics.items()
+        if nic["driver"] != NETDEV_DRIVER or not is_bare_half(nic)
+    }
+    return {
+        entry.key: f"{entry.target}: {away[entry.target]}: what is asked of it is checked once it is back"
+        for entry in unmatched
+        if away.get(entry.target)
+    }
 
 
 def _unlisted(facts: Facts) -> list[Step]:
