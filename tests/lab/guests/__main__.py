@@ -51,7 +51,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     start.add_argument("--guests", type=int, default=2)
     start.add_argument("--rails", type=int, default=1, help="RDMA cards in each guest, each on a wire of its own")
     start.add_argument(
-        "--topology", choices=TOPOLOGIES, default=FLAT, help="switched: two NUMA nodes, cards behind PCIe switches"
+        "--topology",
+        choices=TOPOLOGIES,
+        default=FLAT,
+        help="switched: two NUMA nodes, cards behind PCIe switches; guarded: an IOMMU",
     )
     start.add_argument("--no-cluster", dest="cluster", action="store_false", help="hosts only, no Kubernetes")
     start.add_argument("--minutes", type=int, default=120, help="the lab stops by itself after this time")

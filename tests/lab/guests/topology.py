@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 FLAT = "flat"  # every card behind a root port of its own, one NUMA node
 SWITCHED = "switched"  # two NUMA nodes; every card behind a switch, beside a device that stands in for a GPU
-TOPOLOGIES = (FLAT, SWITCHED)
+GUARDED = "guarded"  # as flat, behind an IOMMU, which Debian's kernels switch on
+TOPOLOGIES = (FLAT, SWITCHED, GUARDED)
 NUMA_NODES = 2
 # Bus numbers are dealt out from here for each NUMA node; below it are those of the main root complex.
 FIRST_BUS = 0x40
 BUSES_PER_NODE = 0x40
+# Of the devices after it on the command line it translates the accesses, of virtio's none.
+IOMMU = ("-device", "intel-iommu,intremap=on")
 GPU_STAND_IN = "pci-testdev"  # vendor 1b36, device 0005: has a memory region and no driver
 
 
@@ -42,7 +45,10 @@ def memory_arguments(topology: str, mebibytes: int) -> list[str]:
 
 def slots(topology: str, rails: int) -> Slots:
     """Arrange the slots of a guest with ``rails`` cards."""
-    return _switched(rails) if topology == SWITCHED else _flat(rails)
+    if topology == SWITCHED:
+        return _switched(rails)
+    arranged = _flat(rails)
+    return arranged._replace(argv=[*IOMMU, *arranged.argv]) if topology == GUARDED else arranged
 
 
 def _flat(rails: int) -> Slots:

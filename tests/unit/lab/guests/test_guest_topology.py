@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests
 from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image, Machine, guest_argv
-from ansible_collections.rdma.fabric.tests.lab.guests.topology import FLAT, SWITCHED, memory_arguments
+from ansible_collections.rdma.fabric.tests.lab.guests.topology import FLAT, GUARDED, SWITCHED, memory_arguments
 
 IMAGE = Image(Path("/cache/image-1"), Path("/cache/qemu-1"))
 
@@ -46,6 +46,13 @@ def test_cards_are_dealt_out_to_the_numa_nodes_and_share_a_switch_with_a_gpu(rai
         assert above(found, card)[1] == above(found, gpu)[1]
         assert above(found, card)[-1]["numa_node"] == str(rail % 2)
     assert len({above(found, card)[1]["id"] for card in cards}) == rails
+
+
+def test_a_guarded_guest_is_a_flat_one_whose_cards_come_after_the_iommu() -> None:
+    found = [each for each in devices(GUARDED, 2) if not each["driver"].startswith("virtio")]
+    iommu = next(each for each in found if each["driver"] == "intel-iommu")
+    assert found.index(iommu) < min(at for at, each in enumerate(found) if each["driver"] == "igb")
+    assert [each for each in devices(GUARDED, 2) if each != iommu] == devices(FLAT, 2)
 
 
 @pytest.mark.parametrize("topology", [FLAT, SWITCHED])
