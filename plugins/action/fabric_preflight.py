@@ -42,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_version import read_release, say_old, too_new
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import learn_groups, list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
     CONFIGURED,
@@ -305,9 +305,11 @@ class ActionModule(ChartAction):
             if nodes.tested and removal is None:
                 problems += why_no_command(client)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
-            found = [dry_run(connection, request, pod_templates)] if waves and removal is None else []
+            found: list[DryRun] = []
             besides: list[str] = []
-            if found:
+            if waves and removal is None:
+                learn_groups(connection)
+                found.append(dry_run(connection, request, pod_templates))
                 besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)
                 besides += users_of_lost(connection, found[0].changes)
                 plugins = plugins_of(objects_of(waves)) if arguments["spec"].get("hosts") else {}

@@ -131,6 +131,12 @@ def test_the_second_run_changes_nothing_and_asks_one_list_per_kind(first: Observ
     # One look before the hosts and one at the push; each reads the ConfigMaps of the set twice, as its inventory
     # tells where else to look.
     assert len(lists) <= 2 * (len(set(lists)) + 1)
+    # What is around the set is asked for once: the user and his rights, the server's groups and release, nodes,
+    # networks of services (2), workloads of others (2), webhooks (2), and the namespaces of this test.
+    around = [
+        request.uri.split("?")[0] for request in second.requests if "labelSelector=rdma.fabric" not in request.uri
+    ]
+    assert len(around) == len(set(around)) <= 12
     assert set(second.outcome.changed.values()) == {0}
     assert second.files == first.files
 

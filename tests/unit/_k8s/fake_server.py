@@ -98,6 +98,7 @@ class FakeServer:
             405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
         )
         self.version = "v1.35.0"
+        self.groups: list[str] | None = None
         self.page_size = 500
         self._version = 100
         for name in namespaces:
@@ -121,8 +122,9 @@ class FakeServer:
         intercepted = self.intercept(len(self.requests), method, parts.path)
         if intercepted is not None:
             return intercepted
-        if parts.path == "/version" and self.version:
-            return good({"gitVersion": self.version})
+        itself = self._about_itself(parts.path)
+        if itself is not None:
+            return itself
         match = PATH.fullmatch(parts.path)
         if match is None or not match["plural"]:
             return self._resource_list(str(match and (match["group"] or match["core"])))
@@ -149,6 +151,14 @@ class FakeServer:
         if method == "DELETE":
             return self._delete((plural, namespace, name), live, data)
         return good(live)
+
+    def _about_itself(self, path: str) -> Reply | None:
+        if path == "/version" and self.version:
+            return good({"gitVersion": self.version})
+        if path == "/apis" and self.groups is None:
+            return failure(404, "NotFound", "the server lists no groups")
+        versions = [{"groupVersion": group} for group in self.groups or ()]
+        return good({"groups": [{"name": "all of them", "versions": versions}]}) if path == "/apis" else None
 
     def stream(self, path: str, silence: float) -> Lines | Reply:
         """Open a watch; there is none unless a test sets ``watched``."""

@@ -63,7 +63,7 @@ class Reviewer(FakeServer):
 
     def _refused(self, method: str, path: str) -> Reply | None:
         parts = path.partition("?")[0].strip("/").split("/")
-        if parts[0] not in ("api", "apis"):
+        if parts[0] not in ("api", "apis") or len(parts) == 1:
             return None
         group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
         namespace = rest.pop(1) if rest[:1] == ["namespaces"] and len(rest) > 2 else ""

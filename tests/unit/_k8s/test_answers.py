@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.answers import (
     checked_deletion,
     checked_event,
+    checked_groups,
     checked_page,
     checked_resources,
 )
@@ -207,6 +208,21 @@ def test_a_list_of_resources_that_is_none_is_refused(resources: Any) -> None:
     with pytest.raises(ApiFault) as refused:
         checked_resources({"resources": resources}, "get the resources of /apis/x/v1")
     assert refused.value.fault is Fault.SERVER
+
+
+@pytest.mark.parametrize("groups", [None, 5, {"name": "x"}, [{"name": "x"}], [{"versions": "v1"}], [{"versions": 1}]])
+def test_a_list_of_groups_that_is_none_is_refused(groups: Any) -> None:
+    with pytest.raises(ApiFault) as refused:
+        checked_groups({"groups": groups}, "get the groups of the server")
+    assert refused.value.fault is Fault.SERVER
+
+
+def test_groups_are_the_paths_of_their_versions() -> None:
+    versions = [{"groupVersion": "batch/v1"}, {"groupVersion": "batch/v1beta1"}, "v2"]
+    assert checked_groups({"groups": [{"versions": versions}, {"versions": []}, "x"]}, "") == {
+        "/apis/batch/v1",
+        "/apis/batch/v1beta1",
+    }
 
 
 def test_pages_that_expire_again_and_again_end_the_list() -> None:

@@ -118,9 +118,13 @@ def test_a_definition_of_others_that_serves_is_used_and_left_byte_for_byte(
     wanted = RULES if definition is NEWER_RULES else definition
     key = f"CustomResourceDefinition {wanted['metadata']['name']}"
     for check in (True, False, False):
+        before_it = len(server.requests)
         result = apply(server, wave(wanted), wave(config_map("a")), check=check)
         assert actions(result)[key] == "unchanged"
         assert any(notice.startswith(f"used as it is, of {owner}") and key in notice for notice in result.notices)
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{wanted['metadata']['name']}"
+        # One that has the label of a set is in the list of definitions already.
+        assert [asked for _method, asked, _query in server.requests[before_it:]].count(path) <= 1
     assert not result.changed
     assert recorded(server) == ["a"]
     apply(server, absent=True, remove_kept=True)

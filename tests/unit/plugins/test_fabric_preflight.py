@@ -165,9 +165,20 @@ def test_what_is_said_of_openshift_is_held_against_the_cluster(
     server.behind.intercept = lambda _number, _method, path: answers.get(path)
     wanted: dict[str, Any] = run_action("fabric_input", said)["spec"]
     arguments = {"spec": {**wanted, "objects": [SMALL]}, "kubeconfig": kubeconfig(tmp_path / "k", server.address)}
-    result = run_action("fabric_preflight", arguments)
-    assert bool(result.get("failed")) is bool(words)
-    assert words in result.get("msg", "")
+    for groups in (None, ["apps/v1", *(["config.openshift.io/v1"] if is_openshift else [])]):
+        server.behind.groups = groups
+        result = run_action("fabric_preflight", arguments)
+        assert bool(result.get("failed")) is bool(words)
+        assert words in result.get("msg", "")
+
+
+def test_groups_that_the_server_does_not_list_are_not_asked_for(tmp_path: Path, server: Server) -> None:
+    server.behind.groups = ["apps/v1", "sriovnetwork.openshift.io/v1"]
+    assert not ready(server, tmp_path, SMALL).get("failed")
+    asked = [path for _method, path, _query in server.behind.requests]
+    assert asked.count("/apis") == 1
+    assert asked.count("/apis/sriovnetwork.openshift.io/v1") == 1
+    assert {"/apis/mellanox.com/v1alpha1", "/apis/config.openshift.io/v1"} & set(asked) == set()
 
 
 JOB: dict[str, Any] = {

@@ -9,6 +9,7 @@ answer is checked here first, so that it is neither believed nor ends in a trace
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any, Iterator, Mapping, NamedTuple
@@ -116,6 +117,18 @@ def checked_event(line: bytes, scope: Key, what: str) -> tuple[str, Json]:
     if problem:
         raise _foreign(what, problem)
     return kind, body
+
+
+def checked_groups(body: Json, what: str) -> frozenset[str]:
+    """Return the paths of the group versions of an APIGroupList."""
+    groups = body.get("groups")
+    lists = (
+        [each.get("versions") for each in groups if isinstance(each, Mapping)] if isinstance(groups, list) else [None]
+    )
+    if not all(isinstance(each, list) for each in lists):
+        raise _foreign(what, "its groups are no lists of versions")
+    versions = itertools.chain.from_iterable(each or () for each in lists)
+    return frozenset(f"/apis/{each.get('groupVersion')}" for each in versions if isinstance(each, Mapping))
 
 
 def checked_resources(body: Json, what: str) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Iterable
 
 from ..objects.objects import SET_LABEL, Json, Key, key_of
-from .answers import checked_object, checked_page, checked_resources
+from .answers import checked_groups, checked_object, checked_page, checked_resources
 from .errors import ApiFault, Fault
 from .kinds import Kinds, Resource, collection_path, object_path
 from .transport import Connection
@@ -32,8 +32,21 @@ def get_object(connection: Connection, kinds: Kinds, key: Key) -> Json | None:
     return checked_object(body, key, f"get {key}")
 
 
+def learn_groups(connection: Connection) -> None:
+    """Have :func:`fetch_group` ask for no group that the server lacks: one request for who only looks at many."""
+    try:
+        body = connection.request("get", "/apis", what="the groups of the server")[1]
+    except ApiFault as err:
+        if err.fault in (Fault.NOT_FOUND, Fault.FORBIDDEN):
+            return
+        raise
+    connection.groups = checked_groups(body, "get the groups of the server")
+
+
 def fetch_group(connection: Connection, path: str) -> Json | None:
     """Return the APIResourceList of a group version, or None when the server does not serve it."""
+    if connection.groups is not None and path.startswith("/apis/") and path not in connection.groups:
+        return None
     try:
         body = connection.request("get", path, what=f"the resources of {path}")[1]
     except ApiFault as err:

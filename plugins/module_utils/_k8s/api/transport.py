@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Protocol
+from typing import Any, Callable, Collection, Iterator, Mapping, Protocol
 from urllib.parse import urlencode
 
 from ..objects.objects import Json
@@ -104,7 +104,7 @@ class Connection:
 
     Every request may be sent again: reads, applies and deletions are idempotent, and who posts or puts looks at what is
     there when that is refused. ``guard`` runs before each try of a patch or deletion and stops it by an exception.
-    ``streams`` is what watches need.
+    ``streams`` is what watches need, ``groups`` the paths of all group versions that the server has, None if not asked.
     """
 
     sender: Sender
@@ -115,6 +115,7 @@ class Connection:
     limit: float = math.inf
     guard: Callable[[], None] = lambda: None
     streams: Streams | None = None
+    groups: Collection[str] | None = None
     _last_outage: float = -math.inf
 
     @contextmanager
