@@ -4,8 +4,9 @@
 """The module is killed, or refused by the kernel, at every system call by which it writes; the next run gets there.
 
 strace(1) does it: a calm run is recorded, then each of its writing calls is made to fail, or to kill, in its own run.
-Attributes of the kernel are written by a child of the module, which is disturbed by the path. By default some of the
-calls are taken, evenly and others for each fault; ``RDMA_FABRIC_SWEEPS=whole`` takes all of them.
+Attributes of the kernel are written by a child of the module, which is disturbed by the path. By default each host and
+each fault is taken once, with some of the calls, evenly and others for each fault; ``RDMA_FABRIC_SWEEPS=whole`` takes
+all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import LOCK
 from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, Traced, sample
-from ansible_collections.rdma.fabric.tests.sweeps import whole
+from ansible_collections.rdma.fabric.tests.sweeps import some_pairs, whole
 from ansible_collections.rdma.fabric.tests.unit._host.full_hosts import HOSTS
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import EXECUTED, contents, put_down, run_module
 
@@ -147,7 +148,7 @@ def problem_after(calm: Calm, point: Point, fault: str) -> str:
     return ", ".join(path for path in sorted({*left, *calm.left}) if left.get(path) != calm.left.get(path))
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("calm", "fault"), some_pairs([*HOSTS], FAULTS), indirect=["calm"])
 def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(calm: Calm, fault: str) -> None:
     points = calm.points if whole() else sample(calm.points, fault, SAMPLE)
     problems = {f"{fault} at {point}": problem_after(calm, point, fault) for point in points}
