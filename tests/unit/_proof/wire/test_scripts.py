@@ -50,8 +50,6 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
 )
 from ansible_collections.rdma.fabric.tests.unit.processes import is_gone
 
-pytestmark = pytest.mark.slow
-
 POSIX_SHELLS = (["dash"], ["bash", "--posix"], ["busybox", "sh"])
 SHELLS = [[str(shutil.which(words[0])), *words[1:]] for words in POSIX_SHELLS if shutil.which(words[0])]
 
@@ -337,6 +335,7 @@ def test_a_pod_keeps_statuses_and_what_failing_programs_say(pods: Pods) -> None:
     assert judged.summary == "ib_write_lat is not in the test image"
 
 
+@pytest.mark.slow
 def test_programs_get_their_words_whatever_these_are(pods: Pods) -> None:
     """A program is taken from the path, even where the shell has one of its own."""
     pods.program("ping", 'echo "$# $*"; exit 1')
@@ -350,6 +349,7 @@ def test_programs_get_their_words_whatever_these_are(pods: Pods) -> None:
     assert said["v"].output.text.split()[-1] == "18535"
 
 
+@pytest.mark.slow
 def test_a_program_that_hangs_is_ended_and_the_next_one_has_its_time(pods: Pods) -> None:
     pods.program("rping", "echo before; echo $$ >$0.pid; exec sleep 100")
     said = alone(pods, limit=10).slots[0]
@@ -359,6 +359,7 @@ def test_a_program_that_hangs_is_ended_and_the_next_one_has_its_time(pods: Pods)
     assert said["w"].output.status == 0
 
 
+@pytest.mark.slow
 def test_a_client_comes_again_while_it_is_refused_and_no_longer_than_its_test(pods: Pods) -> None:
     pods.program(
         "ib_write_bw",
@@ -373,6 +374,7 @@ def test_a_client_comes_again_while_it_is_refused_and_no_longer_than_its_test(po
     assert (said["r"].output.status, said["r"].seconds > 2) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_pod_that_comes_late_misses_its_slots_and_tells_so(pods: Pods) -> None:
     words = alone(pods, (0, 1), wait=-15.0, limit=10)
     assert words.slots[0] is None
@@ -380,6 +382,7 @@ def test_a_pod_that_comes_late_misses_its_slots_and_tells_so(pods: Pods) -> None
     assert words.done
 
 
+@pytest.mark.slow
 def test_counters_are_told_by_how_much_they_rose_around_a_measurement(pods: Pods) -> None:
     place = pods.counters("mlx5_0", packet_seq_err="4294967295", link_downed="3", port_xmit_data="7", out_of_buffer="x")
     pods.program("ib_write_bw", f"echo 5 >{place}/link_downed; echo 1 >{place}/packet_seq_err\ncat <<'E'\n{table()}E")
@@ -390,6 +393,7 @@ def test_counters_are_told_by_how_much_they_rose_around_a_measurement(pods: Pods
     assert set(said["w"].reading.before) == {"hw_counters/link_downed", "hw_counters/packet_seq_err"}
 
 
+@pytest.mark.slow
 def test_counters_that_sysfs_of_a_pod_lacks_come_from_netlink(pods: Pods) -> None:
     """The line is that of iproute2 6.15 for rxe on a booted guest, cut short."""
     line = "link mlx5_0/1 sent_pkts 0 rcvd_pkts 0 duplicate_request 0 out_of_seq_request 19 rcvd_rnr_err 0 "
@@ -400,6 +404,7 @@ def test_counters_that_sysfs_of_a_pod_lacks_come_from_netlink(pods: Pods) -> Non
     assert len(said["w"].reading.before) == 5
 
 
+@pytest.mark.slow
 def test_a_header_that_is_not_the_usual_one_is_told_once(pods: Pods) -> None:
     header = " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]"
     pods.program("ib_write_bw", f"echo '{header}'; echo ' 65536      5000   11200.10   11100.20     0.177603'")
@@ -411,6 +416,7 @@ def test_a_header_that_is_not_the_usual_one_is_told_once(pods: Pods) -> None:
     assert (pods.folder / "a.results").read_text().count("#bytes") == 1
 
 
+@pytest.mark.slow
 def test_both_sides_name_the_gpu_that_they_took(pods: Pods) -> None:
     pods.program("ib_write_bw", f"echo 'CUDA device 0: PCIe address is 1B:00'\ncat <<'E'\n{table()}E")
     said = alone(pods, gpu=True).slots[0]
@@ -418,6 +424,7 @@ def test_both_sides_name_the_gpu_that_they_took(pods: Pods) -> None:
     assert [perftest_result(said[test].output.text, "gbps")["gpu"] for test in "gh"] == ["1b:00", "1b:00"]
 
 
+@pytest.mark.slow
 def test_a_measurement_runs_on_the_cpus_it_is_held_to(pods: Pods) -> None:
     (cpu, *_others) = sorted(os.sched_getaffinity(0))
     pods.program("ib_write_bw", "grep Cpus_allowed_list /proc/self/status; exit 1")
@@ -443,6 +450,7 @@ def test_a_table_that_is_cut_begins_nothing(pods: Pods) -> None:
     assert not (pods.folder / "a.results").exists()
 
 
+@pytest.mark.slow
 def test_a_pod_that_is_not_done_in_time_tells_what_it_has(pods: Pods) -> None:
     pods.program("rping", "exec sleep 100")
     one, other = both()
@@ -469,6 +477,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [False, True])
 def test_two_pods_meet_by_themselves_slot_by_slot(pods: Pods, dead: bool) -> None:
     """Both directions, each side once the server and once the client; one that never comes holds nobody up."""
