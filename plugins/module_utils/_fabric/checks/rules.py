@@ -10,6 +10,7 @@ which one side of ``||`` or ``&&`` makes good where it settles the matter; the A
 
 from __future__ import annotations
 
+import ast
 import operator
 import re
 from functools import lru_cache
@@ -18,16 +19,16 @@ from typing import Any, Callable, Mapping
 Names = Mapping[str, Any]
 Expression = Callable[[Names], Any]
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+)|'(?P<text>[^'\\]*)'|(?P<name>[A-Za-z_]\w*)|(?P<sign>&&|\|\||[=!<>]=|[!<>().,]))", re.ASCII
-)
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+_SIGN = re.compile(r"('[^']*')|&&|\|\||!(?!=)")
+# Of Python's signs, ~ binds as closely as CEL's !.
+_IN_PYTHON = {"&&": " and ", "||": " or ", "!": "~"}
+_COMPARISONS: Mapping[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 
 
@@ -49,106 +50,53 @@ def holds(rule: str, value: Any) -> bool:
 
 @lru_cache(maxsize=None)
 def _expression(rule: str) -> Expression:
-    """Read a rule once, however many objects and items it is about."""
-    return _Reader(rule).read()
+    """Read a rule once, however many objects and items it is about; but for three signs it is Python's grammar."""
+    try:
+        tree = ast.parse(_SIGN.sub(lambda found: found[1] or _IN_PYTHON[found[0]], rule), mode="eval")
+    except SyntaxError as error:
+        raise UnreadableRule(rule) from error
+    if "\\" in rule:
+        raise UnreadableRule(rule)
+    return _read(tree.body)
 
 
-class _Reader:
-    """Reads one rule from left to right, by recursive descent."""
+def _read(node: ast.expr) -> Expression:
+    if isinstance(node, ast.BoolOp):
+        return _settled([_read(each) for each in node.values], by=isinstance(node.op, ast.Or))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        part = _read(node.operand)
+        return lambda names: not part(names)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        compare, left, right = _COMPARISONS[type(node.ops[0])], _read(node.left), _read(node.comparators[0])
+        return lambda names: compare(left(names), right(names))
+    if isinstance(node, ast.Attribute):
+        return _field(_read(node.value), node.attr)
+    if isinstance(node, ast.Call) and not node.keywords:
+        return _called(node.func, node.args)
+    return _leaf(node)
 
-    def __init__(self, rule: str) -> None:
-        self._rule, self._tokens, at = rule, [("", "")], 0
-        while at < len(rule.rstrip()):
-            match = _TOKEN.match(rule, at)
-            if match is None:
-                raise UnreadableRule(rule[at:])
-            self._tokens.insert(-1, (str(match.lastgroup), match[str(match.lastgroup)]))
-            at = match.end()
 
-    def read(self) -> Expression:
-        found = self._either()
-        if self._tokens[0] != ("", ""):
-            raise UnreadableRule(self._rule)
-        return found
+def _leaf(node: ast.expr) -> Expression:
+    if isinstance(node, ast.Name):
+        return operator.itemgetter(node.id)
+    if isinstance(node, ast.Constant) and type(node.value) in (int, str):
+        value = node.value
+        return lambda names: value
+    raise UnreadableRule(ast.dump(node))
 
-    def _take(self, sign: str) -> bool:
-        if self._tokens[0] != ("sign", sign):
-            return False
-        self._tokens.pop(0)
-        return True
 
-    def _expect(self, kind: str, value: str = "") -> str:
-        found = self._tokens.pop(0)
-        if found[0] != kind or (value and found[1] != value):
-            raise UnreadableRule(self._rule)
-        return found[1]
-
-    def _either(self) -> Expression:
-        parts = [self._both()]
-        while self._take("||"):
-            parts.append(self._both())
-        return _settled(parts, by=True)
-
-    def _both(self) -> Expression:
-        parts = [self._compared()]
-        while self._take("&&"):
-            parts.append(self._compared())
-        return _settled(parts, by=False)
-
-    def _compared(self) -> Expression:
-        left = self._negated()
-        for sign, compare in _COMPARISONS.items():
-            if self._take(sign):
-                right = self._negated()
-                return lambda names: compare(left(names), right(names))
-        return left
-
-    def _negated(self) -> Expression:
-        if self._take("!"):
-            part = self._negated()
-            return lambda names: not part(names)
-        return self._member()
-
-    def _member(self) -> Expression:
-        found = self._primary()
-        while self._take("."):
-            name = self._expect("name")
-            found = self._called(found, name) if self._take("(") else _field(found, name)
-        return found
-
-    def _primary(self) -> Expression:
-        if self._take("("):
-            found = self._either()
-            self._expect("sign", ")")
-            return found
-        kind, text = self._tokens.pop(0)
-        if kind == "number":
-            return lambda names: int(text)
-        if kind == "text":
-            return lambda names: text
-        if kind != "name":
-            raise UnreadableRule(self._rule)
-        if text in ("has", "size") and self._take("("):
-            part = self._either()
-            self._expect("sign", ")")
-            return _has(part) if text == "has" else lambda names: len(part(names))
-        return lambda names: names[text]
-
-    def _called(self, owner: Expression, name: str) -> Expression:
-        """Return a call of a method whose opening parenthesis is read."""
-        if name == "all":
-            item = self._expect("name")
-            self._expect("sign", ",")
-            rule = self._either()
-            found = _settled_for_all(owner, item, rule)
-        elif name == "matches":
-            # Python warns of a bracket within brackets, which may mean more one day.
-            pattern = self._expect("text").replace("[[", r"[\[")
-            found = _matching(owner, pattern)
-        else:
-            raise UnreadableRule(self._rule)
-        self._expect("sign", ")")
-        return found
+def _called(function: ast.expr, given: list[ast.expr]) -> Expression:
+    if isinstance(function, ast.Name) and function.id in ("has", "size") and len(given) == 1:
+        part = _read(given[0])
+        return _has(part) if function.id == "has" else lambda names: len(part(names))
+    if isinstance(function, ast.Attribute) and function.attr == "all" and isinstance(given[0], ast.Name):
+        owner, item, rule = _read(function.value), given[0].id, _read(given[1])
+        return lambda names: all(rule({**names, item: each}) is True for each in owner(names))
+    if isinstance(function, ast.Attribute) and function.attr == "matches" and isinstance(given[0], ast.Constant):
+        # Python warns of a bracket within brackets, which may mean more one day.
+        text, pattern = _read(function.value), re.compile(str(given[0].value).replace("[[", r"[\["))
+        return lambda names: pattern.search(text(names)) is not None
+    raise UnreadableRule(ast.dump(function))
 
 
 def _settled(parts: list[Expression], *, by: bool) -> Expression:
@@ -166,15 +114,7 @@ def _settled(parts: list[Expression], *, by: bool) -> Expression:
             raise missing
         return not by
 
-    return parts[0] if len(parts) == 1 else found
-
-
-def _settled_for_all(owner: Expression, item: str, rule: Expression) -> Expression:
-    return lambda names: all(rule({**names, item: each}) is True for each in owner(names))
-
-
-def _matching(owner: Expression, pattern: str) -> Expression:
-    return lambda names: re.search(pattern, owner(names)) is not None
+    return found
 
 
 def _field(owner: Expression, name: str) -> Expression:
