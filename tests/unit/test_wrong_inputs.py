@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interface_keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import nearest
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import VariableSurvey
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
 
 # No field, key or variable takes a list of lists of numbers.
@@ -80,7 +80,10 @@ def test_a_misspelt_name_is_told_in_one_form_with_the_nearest_one() -> None:
         if not any(each.problem.startswith("unknown field") and each.hint.startswith("did you mean ") for each in found)
     }
     assert wrong == {}
-    assert [name for name in TABLE if not nearest(f"{name}x")] == []
+    violations, _notices = VariableSurvey({f"{name}x": 1 for name in TABLE}, (), dict).findings()
+    assert [each.path for each in violations if each.hint.startswith("did you mean rdma_fabric_")] == sorted(
+        f"{name}x" for name in TABLE
+    )
 
 
 @pytest.mark.parametrize(("key", "meant"), [("vf", "vfs"), ("numVfs", "vfs"), ("mac_address", "mac")])

@@ -9,7 +9,6 @@ Ansible passes all of them over in silence, and a run without the manifests that
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any, Callable, Collection, Iterable, Mapping
 
@@ -18,7 +17,14 @@ from ansible.errors import AnsibleError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, own_place
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    InvalidInput,
+    Notice,
+    Violation,
+    folded,
+    named,
+    nearest,
+)
 
 from .rows_cluster import RESOURCE_ROWS
 from .table import OF_CONTROLLER, TABLE
@@ -126,11 +132,15 @@ class VariableSurvey:
             violations.append(_no_variables(str(self._controller[_WORDS])))
         violations += [_of_key(*entry) for entry in sorted(self._nested.items())]
         for name in sorted(self._unknown):
-            near = nearest(_as_ours(name))
-            if near:
-                violations.append(Violation(SOURCE, name, _NONE_OF_OURS, f"did you mean {near}?"))
+            own = _as_ours(name)[len(PREFIX) :]
+            meant = nearest(
+                own, (known[len(PREFIX) :] for known in sorted(KNOWN_VARIABLES) if known.startswith(PREFIX)), _NEAR
+            )
+            if meant:
+                hint = meant.replace("mean ", f"mean {PREFIX}", 1)
+                violations.append(Violation(SOURCE, name, _NONE_OF_OURS, hint))
             else:
-                place = own_place(_as_ours(name)[len(PREFIX) :], "", Found(keys=KEYS))
+                place = own_place(own, "", Found(keys=KEYS))
                 notices.append(Notice(SOURCE, name, f"{_NONE_OF_OURS}, nothing reads it", place))
         return violations, notices
 
@@ -272,13 +282,6 @@ def _as_ours(name: str) -> str:
     """Return a name as variables of this collection are written; one without all of the prefix only if it is known."""
     if name.startswith(PREFIX):
         return name
-    plain = name.lower().replace("-", "_")
+    plain = folded(name)
     whole = f"{PREFIX}{_PART_OF_PREFIX.sub('', plain)}"
     return whole if whole != f"{PREFIX}{plain}" and whole in KNOWN_VARIABLES else plain
-
-
-def nearest(name: str) -> str:
-    """Return the known variable that was probably meant, or nothing."""
-    suffixes = [known[len(PREFIX) :] for known in sorted(KNOWN_VARIABLES) if known.startswith(PREFIX)]
-    near = difflib.get_close_matches(name[len(PREFIX) :], suffixes, n=1, cutoff=_NEAR)
-    return f"{PREFIX}{near[0]}" if near else ""

@@ -36,16 +36,12 @@ def value_of(row: Variable, given: Any) -> tuple[Any, str]:
             return None, _refused(row, given)
     if not _fits(row, value):
         return None, _refused(row, given)
-    problem = _selects_nothing(str(value)) if row.selects else ""
+    problem = "; ".join(f"{each.problem} ({each.hint})" for each in label_selector(str(value))) if row.selects else ""
     return (None, problem) if problem else (value, "")
 
 
-def _selects_nothing(selector: str) -> str:
-    return "; ".join(f"{each.problem} ({each.hint})" for each in label_selector(selector))
-
-
 def _refused(row: Variable, given: Any) -> str:
-    return mismatch(given, f"{row.allowed}")
+    return mismatch(given, row.allowed)
 
 
 def _fits(row: Variable, value: Any) -> bool:

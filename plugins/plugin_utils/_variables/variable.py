@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import any_of
+
 PREFIX = "rdma_fabric_"
 CONTROLLER, HOST = "controller", "host"
 
@@ -52,7 +54,7 @@ class Variable:
     def allowed(self) -> str:
         """What may be given, for a message."""
         if self.choices:
-            return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
+            return any_of(self.choices)
         kind = _KINDS.get(self.elements if self.type == "list" else self.type, "text")
         words = {"list": f"a list, each entry {kind}", "dict": "a mapping"}.get(self.type, kind)
         unit = f" of {self.unit}" if self.unit else ""
