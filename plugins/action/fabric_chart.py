@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionSkipped
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import charts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
@@ -52,20 +52,20 @@ class ActionModule(ChartAction):
         made = self._namespaces(arguments)
         asked = self.ask_release(chart, arguments, task_vars)
         self.learn(asked.get("status"))
-        live, again = chart_release.release_of(asked), chart_release.is_failed(asked)
+        live, again = charts.release_of(asked), charts.is_failed(asked)
         changed = bool(asked["changed"] or again)
         if changed and not self.check_mode:
             waits = {"wait": arguments["wait"], "timeout": f"{arguments['wait_timeout']}s", "force": again}
-            given = {**chart_release.install_arguments(chart, self.access(arguments)), **waits}
+            given = {**charts.install_arguments(chart, self.access(arguments)), **waits}
             self.helm("helm", given, task_vars, check=False)
         answer: Json = {
             "changed": bool(changed or made["changed"]),
             "release": name_of(chart),
-            "msg": chart_release.sentence(chart, live, changed=changed, check=self.check_mode),
-            "notices": [*made["notices"], *(chart_release.plugin_notice(asked) if self.check_mode else [])],
+            "msg": charts.sentence(chart, live, changed=changed, check=self.check_mode),
+            "notices": [*made["notices"], *(charts.plugin_notice(asked) if self.check_mode else [])],
         }
         if self.diff_mode:
-            of_chart = [asked.get("diff") or chart_release.difference(chart, live)] if changed else []
+            of_chart = [asked.get("diff") or charts.difference(chart, live)] if changed else []
             answer["diff"] = [*made["diff"], *of_chart]
         return answer
 
@@ -108,7 +108,7 @@ class ActionModule(ChartAction):
 
     def _rendered(self, chart: Json, task_vars: Json) -> Json:
         given = {
-            **chart_release.source_arguments(chart),
+            **charts.source_arguments(chart),
             "release_name": chart["release"],
             "release_namespace": chart["namespace"],
             "include_crds": True,

@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes 
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_read_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import documents_of_run
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.functions import (
     given_away,
     ports_without_functions,
     uplinks_given_away,

@@ -44,7 +44,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import called
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.guids import shared_guids
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     CONTROLLER,
@@ -58,7 +57,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input impor
     unlike_nodes,
     unusable_names,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import values_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import shared_guids, values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variable_files import unread_files, unreadable_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import violations_of_facts
@@ -203,8 +202,8 @@ class ActionModule(FabricAction):
     ) -> tuple[dict[str, Any], list[Notice]]:
         """Return the sealed plans of the hosts of this run; raise InvalidInput where something is another one now."""
         # Few runs have a sealed plan, and every run would import what reads one.
-        from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare  # noqa: PLC0415
-        from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import (  # noqa: PLC0415
+        from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (  # noqa: PLC0415
+            compare,
             host_inputs_of,
             load,
             run_of,

@@ -17,20 +17,24 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
     policies_of,
     wants_container,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live_networks import assigned_twice
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.node_policies import may_meet, meetings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_live import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live import (
     absent_nodes,
+    assigned_twice,
+    may_meet,
+    meetings,
     moved_parts,
     names_nodes,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import known_platforms
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import pod_templates
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import (
     folders_used,
     misplaced,
     useless_mounts,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import (
+    plugins_with_cdi,
+    without_cdi,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
@@ -40,8 +44,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault, seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.platform import objection_to_platform
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_version import read_release, say_old, too_new
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_version import (
+    objection_to_platform,
+    read_release,
+    say_old,
+    too_new,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import learn_groups, list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
@@ -100,10 +108,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_node
     read_api_servers,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.joining import objections_to_join
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.left_behind import left_on_nodes
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import (
     in_use,
     labels_nodes,
+    left_on_nodes,
     next_step_of_users,
     objections,
     say_in_use,

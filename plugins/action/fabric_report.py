@@ -40,7 +40,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     read_host_documents,
     read_turns,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.meanings import unknown_interfaces
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import held
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.proofs import read_nccl, read_verification
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (

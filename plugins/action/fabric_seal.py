@@ -21,8 +21,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import parse_host_document
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import document_of, text_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import host_inputs_of, run_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (
+    document_of,
+    host_inputs_of,
+    run_of,
+    text_of,
+)
 
 _MOST_LINES = 20
 

@@ -14,15 +14,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.lease impor
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import own_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.before import (
-    Before,
-    before_of,
-    in_the_way,
-    is_anew,
-    mark_again,
-    read_before,
-    to_mark_again,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import (
     Mark,
     Step,
@@ -32,9 +23,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
     to_uncordon,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import (
+    Before,
     Drain,
     DrainFailed,
     Unanswered,
+    before_of,
+    in_the_way,
+    is_anew,
+    mark_again,
+    read_before,
+    to_mark_again,
     unlimited,
     wait_for_jobs,
 )

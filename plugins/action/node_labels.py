@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import POD_LABEL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.on_node import drivers_of, waits
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_remarks import remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import config_map

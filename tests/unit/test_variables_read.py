@@ -25,8 +25,8 @@ from ansible_collections.rdma.fabric.plugins.action.node_slot import _OF_THE_TUR
 from ansible_collections.rdma.fabric.plugins.lookup.run import LookupModule
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import SHOW_SECRETS, ActionSkipped
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import role
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hosts import ROWS as OF_THE_STATE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_turns import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.validated import VALIDATED

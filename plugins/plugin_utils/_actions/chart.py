@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import failure, install_arguments
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import failure, install_arguments
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 from .base import ActionFailure, plain

@@ -128,15 +128,10 @@ def apply_folder(folder: Path, change: FolderChange) -> None:
 def _file_name(found: dict[str, Any]) -> str:
     metadata = found["metadata"]
     parts = [found["kind"].lower(), metadata.get("namespace", ""), metadata["name"]]
-    name = "-".join(_safe(part) for part in parts if part)
+    name = "-".join(re.sub(r"[^a-z0-9.-]", lambda match: f"_{ord(match[0]):x}_", part) for part in parts if part)
     if len(name) <= _LONGEST_NAME:
         return name
     return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-def _safe(text: str) -> str:
-    """Return a text as part of a file name; RBAC names may hold colons and capitals."""
-    return re.sub(r"[^a-z0-9.-]", lambda match: f"_{ord(match[0]):x}_", text)
 
 
 def _owned(folder: Path) -> list[str]:

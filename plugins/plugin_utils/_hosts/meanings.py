@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, Mapping, Sequence
+from collections import Counter
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import policies_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import is_alternative
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
 
 # The number of the port, which kernels since 5.x and drivers of the vendor add to a name, and others don't; that of a
 # VF follows it (Mellanox/doca-driver-build, whose container cuts both: enp8s0f0np1v12 is enp8s0f0v12 then).
@@ -70,3 +78,103 @@ def names_of(document: Mapping[str, Any]) -> tuple[set[str], dict[str, str]]:
         if renames and step.get("from") in names:
             moved[step["from"]] = str(step.get("to"))
     return (names - set(moved)) | wanted, moved
+
+
+_MOST_NAMES = 8
+# A VF that a run makes is called after its port, by kernel and udev.
+_FUNCTION = re.compile(r"v\d+\Z", re.ASCII)
+# Interfaces of Open vSwitch stand on no hardware, so they are not read of hosts.
+_OPEN_VSWITCH = "ovs-system"
+
+
+def unknown_interfaces(spec: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a notice for each name by which networks and device plugins find an interface, and that no host has.
+
+    ``documents`` are those of hosts (``host``, ``desired``, ``facts``, ``plan``). A name that a host gives up in its
+    plan counts for nothing, one that it is given counts. Nothing is said unless every host of the spec was read, or
+    where a host has bridges of Open vSwitch: another host or a bridge may have the name.
+    """
+    hosts, named = set(spec.get("hosts") or {}), interfaces_named(dict(spec))
+    read = [each for each in documents if each["host"] in hosts]
+    if not read or len(read) < len(hosts) or not named:
+        return []
+    names: set[str] = set()
+    renamed: dict[str, str] = {}
+    rdma: Counter[str] = Counter()
+    for document in read:
+        own, moved = names_of(document)
+        names |= own
+        renamed.update(moved)
+        rdma.update(_rdma_names(document, moved))
+    if _OPEN_VSWITCH in names:
+        return []
+    unknown = [each for each in named if each.name not in names and _FUNCTION.sub("", each.name) not in names]
+    meanings = {each.name: meaning_of(each.name, read) for each in unknown}
+    return [_notice(each, len(read), renamed.get(each.name, ""), rdma, meanings[each.name]) for each in unknown]
+
+
+def _rdma_names(document: Mapping[str, Any], moved: Mapping[str, str]) -> Iterable[str]:
+    ports = [nic for nic in document["facts"]["nics"] if nic["rdma"] and nic["function"] == "pf"]
+    return [moved.get(name, name) for nic in ports for name in nic["netdevs"]]
+
+
+def _notice(each: NamedInterface, hosts: int, renamed: str, rdma: Counter[str], meaning: str) -> str:
+    if meaning and not renamed:
+        return f"{each.by}: {each.field} {each.name}: {meaning}"
+    who = "the host that was read has" if hosts == 1 else f"none of the {hosts} hosts that were read has"
+    no = "no" if hosts == 1 else "an"
+    lost = f"{each.by}: {each.field} {each.name}: {who} {no} interface of this name"
+    if renamed:
+        return f"{lost} once it is renamed to {renamed}: write {renamed}"
+    known = [name for name, _count in rdma.most_common(_MOST_NAMES)]
+    meant = nearest(each.name, known)
+    more = f" and {len(rdma) - _MOST_NAMES} more" if len(rdma) > _MOST_NAMES else ""
+    ports = f"; ports with RDMA are {', '.join(known)}{more}" if known else ""
+    return f"{lost}{f' ({meant})' if meant else ''}{ports}"
+
+
+_SECTIONS = {"rdma_shared": "rdmaSharedDevicePlugin", "sriov": "sriovDevicePlugin"}
+
+
+class NamedInterface(NamedTuple):
+    """An interface that a network or a resource of a device plugin finds by its own name."""
+
+    by: str
+    """``network NAMESPACE/NAME`` or ``resource PREFIX/NAME``."""
+    field: str
+    name: str
+
+
+def interfaces_named(spec: Object) -> list[NamedInterface]:
+    """Return every name that networks and device plugins of a valid FabricSpec find interfaces by, each use once.
+
+    Names of more than 15 bytes are left out: they are alternative ones.
+    """
+    found = [
+        NamedInterface(f"network {each['network']}", key, plugin[key])
+        for each in networks_of(spec)
+        for plugin in each["plugins"]
+        for key in ("master", "device")
+        if isinstance(plugin.get(key), str) and plugin[key] and (key == "master" or plugin.get("type") == "host-device")
+    ]
+    for policy in policies_of(spec):
+        for kind, section in _SECTIONS.items():
+            found += _of_plugin(kind, policy.get(section))
+    return [each for each in dict.fromkeys(found) if not is_alternative(each.name)]
+
+
+def _of_plugin(kind: str, section: Object | None) -> Iterator[NamedInterface]:
+    given = (section or {}).get("config")
+    config, problems = devplugin.CHECKS[kind](given) if given else ({}, [])
+    if problems or not config:
+        return
+    entries: list[dict[str, Any]] = config["configList" if kind == "rdma_shared" else "resourceList"]
+    for resource, entry in zip(devplugin.resource_names(kind, config), entries):
+        if kind == "rdma_shared":
+            selectors = [entry.get("selectors") or {}, {"ifNames": entry.get("devices")}]
+        else:
+            selectors = [each for _path, each in devplugin.selector_groups("", entry["selectors"])]
+        for each in selectors:
+            for field in ("ifNames", "pfNames"):
+                for name in each.get(field) or []:
+                    yield NamedInterface(f"resource {resource}", field, str(name).partition("#")[0])

@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import conflicting_modes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import doubled, guid_spans, guid_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
@@ -17,8 +18,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import p
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import VAULT_HINT
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import hint_of, value_of
-
-from .guids import shared_guids
 
 
 class VariableSource(Protocol):
@@ -92,3 +91,27 @@ class _Templated:
     def get(self, name: str) -> Any:
         """Return the value of a variable, None where there is none."""
         return self._template(self._variables[name]) if name in self._variables else None
+
+
+_HINT = "a fabric needs each GUID once: give every host its own range in host_vars, or deterministic"
+
+
+def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Violation]]:
+    """Return violations for GUIDs that several hosts have, each at the later host; ``desired`` is by inventory name.
+
+    GUIDs that a single host has twice are reported with that host's own variables.
+    """
+    owned = [
+        (span, (host, index))
+        for host, spec in desired.items()
+        for index, entry in enumerate(spec.get("interfaces") or ())
+        for span in guid_spans(entry.get("vf_guids"))
+    ]
+    found: dict[str, list[Violation]] = {}
+    for (first, _first_index), (later, index), guid in doubled(owned):
+        if first == later:
+            continue
+        source = f"host {one_line(later)}: rdma_fabric_interfaces"
+        problem = f"gives {guid_text(guid)}, which host {one_line(first)} gives to VFs of its own"
+        found.setdefault(later, []).append(Violation(source, f"[{index}].vf_guids", problem, _HINT))
+    return found

@@ -5,18 +5,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+import json
+from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import pruning_patch
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_rules import pruning_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import leases, nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import unlabelling_patch
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import NETWORK_OPERATOR, SRIOV_OPERATOR
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import to_forget
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, removable
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.users import users_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import FINISHED, NETWORKS, asked_for
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    GPU_STATE_LABEL,
+    GROUP_LABEL,
+    IDLE_STATES,
+    STATE_LABEL,
+    removable,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
@@ -168,3 +177,125 @@ def delete_slots(connection: Connection, namespace: str, *, check: bool) -> tupl
             gone.append(str(lease["metadata"]["name"]))
     notices = [f"the slots in {namespace} stay, as nodes have some: {named([str(slot) for slot in held], _MOST_NAMED)}"]
     return gone, notices if held else []
+
+
+# What operators leave on nodes that nobody takes off once they are gone. Pure.
+#
+# Sources: NVIDIA/k8s-operator-libs (states of upgrades), Mellanox/network-operator#508 (labels of waits),
+# k8snetworkplumbingwg/sriov-network-operator, ``pkg/consts/constants.go`` (state of its drain) and its #429 (nodes that
+# a drain leaves cordoned).
+_SLOT = "each counts as a taken slot"
+_WAITS = "pods that select false are not placed there"
+
+
+class _Mark(NamedTuple):
+    """What programs put on nodes: whose it is, where it stands, values that keep nobody, and what others do."""
+
+    programs: tuple[str, ...]
+    part: str
+    key: str
+    harmless: tuple[str, ...]
+    means: str
+
+
+_MARKS = (
+    _Mark((NETWORK_OPERATOR,), "labels", STATE_LABEL, IDLE_STATES, _SLOT),
+    _Mark(("gpu-operator",), "labels", GPU_STATE_LABEL, IDLE_STATES, _SLOT),
+    _Mark((NETWORK_OPERATOR,), "labels", WAIT_LABEL, ("false",), _WAITS),
+    _Mark(
+        (NETWORK_OPERATOR, "nic-configuration-operator"),
+        "labels",
+        "network.nvidia.com/operator.nic-configuration.wait",
+        ("false",),
+        _WAITS,
+    ),
+    _Mark((SRIOV_OPERATOR,), "annotations", "sriovnetwork.openshift.io/state", ("Idle",), "its drain has not ended"),
+)
+
+
+def left_on_nodes(
+    nodes: Sequence[Mapping[str, Any]], programs: Collection[str], *, drivers: bool
+) -> tuple[list[str], list[str]]:
+    """Return what is left of upgrades that keep slots, and of other work, each with the step.
+
+    ``programs`` are those that run in the cluster; with ``drivers`` this collection sets the label of their wait.
+    """
+    slots: list[str] = []
+    others: list[str] = []
+    for mark in _MARKS:
+        if not (set(mark.programs) & set(programs) or (drivers and mark.key == WAIT_LABEL)):
+            told = _told(mark, nodes)
+            (slots if mark.means == _SLOT else others).extend(told)
+    return slots, others
+
+
+def _told(mark: _Mark, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for node in nodes:
+        value = (node["metadata"].get(mark.part) or {}).get(mark.key)
+        if value is not None and value not in mark.harmless:
+            found.setdefault(value, []).append(node)
+    verb = "label" if mark.part == "labels" else "annotate"
+    return [
+        f"{named([node['metadata']['name'] for node in marked])}: {mark.key} is {value}, of the {mark.programs[0]}, "
+        f"which does not run: {mark.means} (next: kubectl {verb} nodes --all {mark.key}-{_uncordon(marked)})"
+        for value, marked in sorted(found.items())
+    ]
+
+
+def _uncordon(nodes: Sequence[Mapping[str, Any]]) -> str:
+    cordoned = [str(node["metadata"]["name"]) for node in nodes if (node.get("spec") or {}).get("unschedulable")]
+    return f", and where the cordon is its own kubectl uncordon {' '.join(cordoned)}" if cordoned else ""
+
+
+def users_of(pods: Iterable[Json], networks: Collection[str], resources: Collection[str]) -> list[str]:
+    """Return the pods on a node that use one of the networks (``namespace/name``) or resources, each with what it uses.
+
+    A pod that has finished, or that no node runs yet, uses nothing.
+    """
+    found = []
+    for pod in pods:
+        if not (pod.get("spec") or {}).get("nodeName") or (pod.get("status") or {}).get("phase") in FINISHED:
+            continue
+        used = [
+            *(f"network {name}" for name in sorted(networks_of(pod).intersection(networks))),
+            *(f"resource {name}" for name in sorted(asked_for(pod["spec"]).intersection(resources))),
+        ]
+        if used:
+            found.append(f"{pod['metadata'].get('namespace') or 'default'}/{pod['metadata']['name']} ({used[0]})")
+    return sorted(found)
+
+
+def networks_of(pod: Json) -> set[str]:
+    """Return the secondary networks that the annotations of a pod name, as ``namespace/name``.
+
+    Both forms of the multi-network specification: a list with commas (``namespace/name@interface``), and JSON. What
+    can't be read names none, as Multus does not start such a pod either.
+    """
+    annotations, own = pod["metadata"].get("annotations") or {}, str(pod["metadata"].get("namespace") or "default")
+    found: set[str] = set()
+    for key in NETWORKS:
+        text = str(annotations.get(key) or "").strip()
+        found |= _of_json(text, own) if text.startswith("[") else _of_words(text, own)
+    return found
+
+
+def _of_words(text: str, own: str) -> set[str]:
+    found = set()
+    for word in text.split(","):
+        namespace, slash, name = word.strip().partition("@")[0].rpartition("/")
+        if name:
+            found.add(f"{namespace if slash else own}/{name}")
+    return found
+
+
+def _of_json(text: str, own: str) -> set[str]:
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        return set()
+    return {
+        f"{entry.get('namespace') or own}/{entry['name']}"
+        for entry in entries
+        if isinstance(entry, dict) and entry.get("name")
+    }

@@ -7,7 +7,7 @@ made from. A new one is a row of one of the files imported here, then ``python -
 
 from __future__ import annotations
 
-from . import rows_cluster, rows_discovery, rows_hooks, rows_hosts, rows_proof, rows_runs, rows_turns
+from . import rows_cluster, rows_hosts, rows_proof, rows_runs, rows_turns
 from .variable import CONTROLLER, HOST, Variable
 
 SECTIONS: dict[str, tuple[Variable, ...]] = {
@@ -19,9 +19,9 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Runs": rows_runs.RUN,
     "Hosts in turn, and taking everything back": rows_turns.ROWS,
     "Hosts of a run, reboots and drains": rows_runs.OF_RUNS,
-    "Hooks of a host's turn": rows_hooks.ROWS,
+    "Hooks of a host's turn": rows_turns.HOOK_ROWS,
     "The fabric test": rows_proof.ROWS,
-    "The discovery": rows_discovery.OF_THE_DISCOVERY,
+    "The discovery": rows_runs.OF_THE_DISCOVERY,
 }
 """All rows, under the headings of the reference."""
 TABLE: dict[str, Variable] = {row.name: row for rows in SECTIONS.values() for row in rows}

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import (
+    plugins_with_cdi,
+    without_cdi,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric
 

@@ -13,13 +13,13 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import (
+    MOST_SHARES,
     check_rdma_shared,
     check_sriov,
     config_text,
+    remarks,
     resource_names,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_reach import MOST_SHARES
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_remarks import remarks
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 
 ITEM: dict[str, Any] = RDMA_CONFIG["configList"][0]

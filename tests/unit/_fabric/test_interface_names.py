@@ -8,10 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.interface_names import (
-    NamedInterface,
-    interfaces_named,
-)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.meanings import NamedInterface, interfaces_named
 
 
 def test_masters_of_networks_and_attachments_are_found() -> None:

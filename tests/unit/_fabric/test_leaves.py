@@ -21,8 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models i
     MODELS,
     NETWORK_MODELS,
     POLICY_NAME,
+    POOL_MODELS,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_ipam import POOL_MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
     NODE_POLICY,
     POOL_CONFIG,

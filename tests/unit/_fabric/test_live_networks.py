@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live_networks import assigned_twice
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live import assigned_twice
 
 Body = Optional[dict[str, Any]]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.node_policies import may_meet, meetings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live import may_meet, meetings
 
 
 def spec(**selectors: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_config import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import (
     config_of,
     config_problems,
     read_config,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import pruning_patch
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_rules import pruning_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import left_on_nodes, offered_by
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS

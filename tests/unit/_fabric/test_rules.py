@@ -10,7 +10,7 @@ from typing import Any, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import crds_controllers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.rules import UnreadableRule, holds
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.instances import UnreadableRule, holds
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import R26_7, R26_10
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.ownership import lacking
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.definitions import lacking
 from ansible_collections.rdma.fabric.tests.recorded_operator import FOLDER, rendered
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import actions, apply, recorded, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map

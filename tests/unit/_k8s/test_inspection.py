@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection, Scope, inspect
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pod_logs import MOST_BYTES
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import (
+    MOST_BYTES,
+    Inspection,
+    Scope,
+    inspect,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import inventory_body
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import SET_LABEL, Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure

@@ -12,9 +12,8 @@ from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client, ResponseLines
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.lines import ResponseLines
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
 
 ENOUGH = 30.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.release import unlabelled
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import without_set_label
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import (
     NETWORK,
     REVISION,
@@ -174,11 +174,13 @@ def test_only_the_operator_of_an_object_takes_it_back(metadata: dict[str, Any], 
 
 def test_released_are_only_our_label_and_our_record() -> None:
     labels = {"app": "x", "rdma.fabric/set": "s", "app.kubernetes.io/managed-by": "rdma-fabric"}
-    change = unlabelled(live(labels=labels, managedFields=[OURS, EDIT]), "s")["metadata"]
+    change = without_set_label(live(labels=labels, managedFields=[OURS, EDIT]), "s")["metadata"]
     assert change == {
         "resourceVersion": "7",
         "labels": {"rdma.fabric/set": None, "app.kubernetes.io/managed-by": None},
         "managedFields": [EDIT],
     }
-    alone = unlabelled(live(labels={"app.kubernetes.io/managed-by": "Helm"}, managedFields=[OURS]), "s")["metadata"]
+    alone = without_set_label(live(labels={"app.kubernetes.io/managed-by": "Helm"}, managedFields=[OURS]), "s")[
+        "metadata"
+    ]
     assert (alone["labels"], alone["managedFields"]) == ({}, [{}])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.control_plane import nodes_of_api_server
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import nodes_of_api_server
 
 CONTROL_PLANE, MASTER = "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"
 ONLY = "it is the only node of the control plane"

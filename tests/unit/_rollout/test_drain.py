@@ -10,12 +10,12 @@ from typing import Any, Callable, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.before import in_the_way
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import (
     Drain,
     DrainFailed,
     Refusal,
     Unanswered,
+    in_the_way,
     unlimited,
     wait_for_jobs,
 )

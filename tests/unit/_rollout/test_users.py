@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.users import networks_of, users_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import networks_of, users_of
 
 
 def pod(networks: str = "", node: str = "n", phase: str = "Running", **amounts: str) -> dict[str, Any]:

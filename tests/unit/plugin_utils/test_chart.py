@@ -13,10 +13,10 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import charts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.shown import shown_difference
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import run_of
 
 CHART: dict[str, Any] = {
     "reference": "network-operator",
@@ -92,15 +92,15 @@ class Answered(ChartAction):
 def test_the_answer_of_helm_is_plain_data_that_a_difference_can_be_written_of() -> None:
     task = SimpleNamespace(action="a", check_mode=False, no_log=False)
     action = Answered(task, SimpleNamespace(), SimpleNamespace(), None, None, None)
-    live = chart_release.release_of(action.helm("helm", {}, {}, check=True))
-    before = chart_release.difference(CHART, live)["before"]
+    live = charts.release_of(action.helm("helm", {}, {}, check=True))
+    before = charts.difference(CHART, live)["before"]
     assert before == "chart: network-operator-26.1.0\nvalues:\n  old: value\n"
     assert (task.check_mode, task.no_log) == (False, False)
 
 
 def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given() -> None:
     access = {"kubeconfig": "/k"}
-    asked = chart_release.install_arguments(CHART, access)
+    asked = charts.install_arguments(CHART, access)
     assert asked == {
         "chart_ref": "network-operator",
         "chart_repo_url": "https://charts.example",
@@ -110,15 +110,15 @@ def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given(
         "release_namespace": "operators",
         "kubeconfig": "/k",
     }
-    alone = chart_release.install_arguments({**CHART, "reference": "/c.tgz", "repository": "", "version": ""}, {})
+    alone = charts.install_arguments({**CHART, "reference": "/c.tgz", "repository": "", "version": ""}, {})
     assert not {"chart_repo_url", "chart_version", "kubeconfig"} & set(alone)
 
 
 def test_the_difference_is_that_of_chart_and_values() -> None:
-    shown = chart_release.difference(CHART, LIVE)
+    shown = charts.difference(CHART, LIVE)
     assert shown["before"] == "chart: network-operator-26.1.0\nvalues:\n  old: 1\n"
     assert shown["after"] == "chart: network-operator-26.4.1\nvalues:\n  nfd:\n    enabled: false\n"
-    assert chart_release.difference(CHART, {})["before"] == ""
+    assert charts.difference(CHART, {})["before"] == ""
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_difference_is_that_of_chart_and_values() -> None:
     ],
 )
 def test_the_difference_names_a_chart_as_its_release_does(reference: str, version: str, name: str) -> None:
-    shown = chart_release.difference({**CHART, "reference": reference, "version": version, "repository": ""}, LIVE)
+    shown = charts.difference({**CHART, "reference": reference, "version": version, "repository": ""}, LIVE)
     assert shown["after"].splitlines()[0] == f"chart: {name}"
 
 
@@ -146,7 +146,7 @@ def test_the_difference_hides_what_may_be_secret_and_says_where_it_changes() -> 
         return {"operator": {"admissionController": controller}, "proxy": proxy, "password": "kept-one"}
 
     old = {**LIVE, "values": values("old-one", "http://u:old-two@p.example")}
-    difference = chart_release.difference({**CHART, "values": values("new-one", "http://u:new-two@p.example")}, old)
+    difference = charts.difference({**CHART, "values": values("new-one", "http://u:new-two@p.example")}, old)
     shown = shown_difference(difference)
     text = shown["before"] + shown["after"]
     assert not [secret for secret in ("old-one", "old-two", "new-one", "new-two", "kept-one") if secret in text]
@@ -157,9 +157,9 @@ def test_the_difference_hides_what_may_be_secret_and_says_where_it_changes() -> 
 
 def test_a_release_is_read_from_an_answer_in_check_mode() -> None:
     answer = {"status": {"values": {"current": {}, "declared": {**LIVE, "status": "failed"}}}}
-    assert chart_release.is_failed(answer)
-    assert not chart_release.is_failed({"status": {"values": {"current": {}, "declared": {}}}})
-    assert chart_release.release_of({"status": None}) == {}
+    assert charts.is_failed(answer)
+    assert not charts.is_failed({"status": {"values": {"current": {}, "declared": {}}}})
+    assert charts.release_of({"status": None}) == {}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_release_is_read_from_an_answer_in_check_mode() -> None:
     ],
 )
 def test_what_helm_says_comes_with_the_next_step(stderr: str, said: str, step: str) -> None:
-    text = chart_release.failure({"msg": "Failure when executing Helm command", "stderr": stderr})
+    text = charts.failure({"msg": "Failure when executing Helm command", "stderr": stderr})
     assert said in text
     assert step in text.partition("(next: ")[2] or step in text
 

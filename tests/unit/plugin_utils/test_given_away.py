@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import together
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.functions import (
     given_away,
     ports_without_functions,
     uplinks_given_away,

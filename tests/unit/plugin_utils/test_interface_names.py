@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.meanings import meaning_of, nearest_to
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.meanings import (
+    meaning_of,
+    nearest_to,
+    unknown_interfaces,
+)
 
 RENAME = {"concern": "naming", "status": "planned", "when": "now+boot", "from": "ens2f0", "to": "rail0"}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.left_behind import left_on_nodes
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import left_on_nodes
 
 UPGRADE, WAIT = "nvidia.com/ofed-driver-upgrade-state", "network.nvidia.com/operator.mofed.wait"
 FIRMWARE, DRAIN = "network.nvidia.com/operator.nic-configuration.wait", "sriovnetwork.openshift.io/state"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.payload import compact
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import compact
 
 OURS = "ansible_collections/rdma/fabric/plugins/modules/rdma_host.py"
 SOURCES = {

@@ -25,9 +25,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (
     host_input_of,
     policies_of,
     read,
+    run_of,
     text_of,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
 
 STEP = {"id": "mtu:a", "line": "planned: mtu a: set the MTU to 9000", "from": "0" * 32, "to": "1" * 32}
 FACTS = {"kernel": "6.8.0-1", "nics": {"0000:18:00.0": "15b3:1021 mlx5_core"}, "uplinks": ["eno1"]}

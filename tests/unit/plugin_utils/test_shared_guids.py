@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.guids import shared_guids
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import shared_guids
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 
 RANGE = {"first": "02:11:22:33:44:55:66:00", "last": "02:11:22:33:44:55:66:07"}

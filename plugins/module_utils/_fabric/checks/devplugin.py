@@ -12,11 +12,12 @@ must also make a resource name that kubelet accepts.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, mismatch, nearest
 
 from ..common.jsontext import Problem, parse_json, pretty
+from ..common.names import is_alternative
 from ..common.schema import INT64, LONGEST_SECONDS
 
 Config = Dict[str, Any]
@@ -337,3 +338,162 @@ def _ordered_item(entry: Config, fields: tuple[str, ...], selectors: tuple[str, 
 
 def _ordered_keys(given: Config, keys: tuple[str, ...]) -> Config:
     return {key: given[key] for key in keys if key in given and given[key] not in ("", [])}
+
+
+def remarks(kind: str, config: Config) -> list[Problem]:
+    """Return what is legal but deserves a look in a configuration that passed its check."""
+    found: list[Problem] = []
+    if kind == "rdma_shared":
+        for index, item in enumerate(config["configList"]):
+            if item.get("devices"):
+                hint = "use selectors.ifNames with plugin 1.1.0 or newer"
+                found.append(Problem(f"configList[{index}].devices", "is deprecated by the plugin", hint))
+            if not item.get("rdmaHcaMax"):
+                hint = "set how many pods may share the devices of a node"
+                found.append(Problem(f"configList[{index}].rdmaHcaMax", "is 0: no pod gets this resource", hint))
+            found += unreadable(f"configList[{index}].rdmaHcaMax", item.get("rdmaHcaMax") or 0)
+            found += meets_none(f"configList[{index}].selectors", item.get("selectors") or {})
+            names = [("devices", item.get("devices"))]
+            names += [("selectors.ifNames", (item.get("selectors") or {}).get("ifNames"))]
+            for key, given in names:
+                found += _alternatives(f"configList[{index}].{key}", given)
+        return found
+    for index, item in enumerate(config["resourceList"]):
+        if not item.get("resourcePrefix"):
+            problem = f"is not set: pods must ask for intel.com/{item['resourceName']}"
+            found.append(Problem(f"resourceList[{index}].resourcePrefix", problem, "set nvidia.com to match networks"))
+        groups = selector_groups(f"resourceList[{index}].selectors", item["selectors"])
+        found += _unselective(groups, item)
+        for where, selectors in groups:
+            found += meets_none(where, selectors)
+            found += _alternatives(f"{where}.pfNames", selectors.get("pfNames"))
+            for key in ("pfNames", "rootDevices"):
+                found += unread_functions(f"{where}.{key}", selectors.get(key) or [])
+    return found + _without_devices(config["resourceList"])
+
+
+def _without_devices(items: list[Config]) -> list[Problem]:
+    """Return a remark for each resource of which those before it take every device."""
+    found: list[Problem] = []
+    earlier: list[tuple[str, str, Config]] = []
+    for index, item in enumerate(items):
+        kind = item.get("deviceType") or "netDevice"
+        groups = [selectors for _where, selectors in selector_groups("", item["selectors"])]
+        takers = [[name for type_, name, taken in earlier if type_ == kind and takes_all(taken, one)] for one in groups]
+        if groups and all(takers):
+            problem = f"selects no device that {takers[0][0]} leaves: the resource that comes first gets a device"
+            hint = "put the narrower selectors first, or keep the two apart"
+            found.append(Problem(f"resourceList[{index}].selectors", problem, hint))
+        earlier += [(kind, item["resourceName"], selectors) for selectors in groups]
+    return found
+
+
+def _alternatives(path: str, given: Any) -> list[Problem]:
+    """Return a remark for each name that only an alternative name of an interface can be.
+
+    Both plugins compare with what is in sysfs (``GetPfName`` of the SR-IOV plugin, v3.11.0 and its main branch).
+    """
+    problem = "can't be an interface's own name, which has at most 15 bytes: the plugin ignores alternative names"
+    hint = "write the name that comes first in ip link show"
+    return [
+        Problem(f"{path}[{index}]", problem, hint)
+        for index, name in enumerate(given if isinstance(given, list) else [])
+        if is_alternative(str(name).partition("#")[0])
+    ]
+
+
+def _unselective(groups: list[tuple[str, Config]], item: Config) -> list[Problem]:
+    """Return a remark for each set of selectors that lets every device of the type through."""
+    kind = item.get("deviceType") or "netDevice"
+    problem = f"selects every {kind} of a node, of any vendor"
+    hint = "name the vendors, drivers or pfNames meant"
+    return [
+        Problem(where, problem, hint)
+        for where, selectors in groups
+        if not any(value for key, value in selectors.items() if key != "needVhostNet")
+    ]
+
+
+# What a device plugin takes and no pod will ever get: selectors that meet no device, more shares than kubelet reads.
+#
+# Sources: both plugins compare text as it stands (``pkg/resources/device_selectors.go`` of k8s-rdma-shared-dev-plugin,
+# ``deviceSelectors.go`` of sriov-network-device-plugin) with what the library ghw reads of sysfs, in lower case, and
+# with the link's encapsulation of netlink.
+MOST_SHARES = 226_600
+"""The most devices of a resource that kubelet learns of.
+
+The RDMA shared device plugin names each share a device, by its number (``server.go``), and sends all of them in one
+message; kubelet's client has gRPC's default limit of 4 MiB for it (``devicemanager/plugin/v1beta1/client.go``).
+"""
+
+_ID = re.compile(r"[0-9a-f]{4}\Z", re.ASCII)
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
+_LINK = re.compile(r"(?:ether|infiniband)\Z", re.ASCII)
+_FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "vendors": (_ID, "four hexadecimal digits in lower case, such as 15b3"),
+    "devices": (_ID, "four hexadecimal digits in lower case, such as 101e"),
+    "deviceIDs": (_ID, "four hexadecimal digits in lower case, such as 101d"),
+    "pciAddresses": (_ADDRESS, "the whole address in lower case, such as 0000:18:00.1"),
+    "linkTypes": (_LINK, "ether or infiniband"),
+}
+
+
+def meets_none(path: str, selectors: Mapping[str, Any]) -> list[Problem]:
+    """Return a remark for each entry of selectors, right by themselves, that is equal to nothing a device has."""
+    return [
+        Problem(f"{path}.{key}[{index}]", f"{entry!r} meets no device: the plugin compares it as text", hint)
+        for key, (form, hint) in _FORMS.items()
+        for index, entry in enumerate(selectors.get(key) or [])
+        if not form.match(entry)
+    ]
+
+
+def unreadable(path: str, shares: int) -> list[Problem]:
+    """Return a remark where a resource has more shares than kubelet reads."""
+    if shares <= MOST_SHARES:
+        return []
+    problem = f"is {shares}: kubelet reads no list of devices of more than 4 MiB, and no pod gets this resource"
+    return [Problem(path, problem, f"at most {MOST_SHARES}; a node runs a few hundred pods at most")]
+
+
+def unread_functions(path: str, given: Sequence[str]) -> list[Problem]:
+    """Return a remark for each item of ``pfNames`` or ``rootDevices`` that adds no function.
+
+    Of a port the plugin reads the first item alone, whatever its case (``getItem``), and of a range the numbers from
+    the first on (``isSelected``).
+    """
+    found: list[Problem] = []
+    firsts: dict[str, str] = {}
+    for index, item in enumerate(given):
+        port, _mark, functions = item.partition("#")
+        first = firsts.setdefault(port.lower(), item)
+        if first != item:
+            hint = f"write all of its VFs in one item, such as {port}#0-3,5"
+            found.append(Problem(f"{path}[{index}]", f"{item!r} is not read: of a port only {first!r} is", hint))
+        ends = [part.split("-") for part in functions.split(",") if "-" in part]
+        if any(int(first_) > int(last) for first_, last in ends):
+            hint = "the first VF, then the last"
+            found.append(Problem(f"{path}[{index}]", f"{item!r} has a range that ends before it begins", hint))
+    return found
+
+
+def takes_all(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether selectors let every device through that others of the same type do.
+
+    A device belongs to the resource that comes first (``excludeAllocatedDevices`` of ``cmd/sriovdp/manager.go``).
+    """
+    for key, wanted in one.items():
+        if key == "needVhostNet" or not wanted:
+            continue
+        theirs = other.get(key)
+        if not isinstance(wanted, list):
+            if theirs != wanted:
+                return False
+        elif not theirs or not all(_is_among(item, wanted) for item in theirs):
+            return False
+    return True
+
+
+def _is_among(item: str, wanted: Sequence[str]) -> bool:
+    """Return whether an entry is one of those wanted, or a part of the port that one of them names."""
+    return item in wanted or item.partition("#")[0] in wanted

@@ -318,7 +318,10 @@ def _whereabouts_claim(
         problems += wrong
         if hole is None:
             continue
-        if hole.version != network.version or not _touches(hole, network):
+        if hole.version != network.version or not (
+            int(hole.network_address) <= int(network.broadcast_address)
+            and int(network.network_address) <= int(hole.broadcast_address)
+        ):
             remarks.append(Problem(where, f"{excluded} is not part of {network}", "it excludes nothing"))
             continue
         intervals = without(intervals, (int(hole.network_address), int(hole.broadcast_address)))
@@ -547,12 +550,6 @@ def _inside(
             ignored.append(Problem(path, f"{outside}: whereabouts ignores it", f"an address of {network}"))
         return otherwise
     return int(address)
-
-
-def _touches(hole: Network, network: Network) -> bool:
-    return int(hole.network_address) <= int(network.broadcast_address) and int(network.network_address) <= int(
-        hole.broadcast_address
-    )
 
 
 def without(intervals: list[Interval], hole: Interval) -> list[Interval]:

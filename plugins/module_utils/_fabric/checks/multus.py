@@ -16,7 +16,7 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import described
 
 from ..common.jsontext import Problem, parse_json
-from . import cni_library
+from . import cni
 
 TYPE = "multus"
 _NETWORKS = ("clusterNetwork", "delegates")
@@ -75,7 +75,7 @@ def check(text: Any) -> list[Problem]:
         problem = "names no network of the cluster, and Multus refuses every pod (at least one must be specified)"
         hint = f"give {' or '.join(_NETWORKS)}: that of the CNI plugin which nodes have"
         found.append(Problem(_NETWORKS[0], problem, hint))
-    read = cni_library.check_plugin(value, in_list=False)
+    read = cni.check_plugin(value, in_list=False)
     return found + _check_types(value) + [each._replace(problem=f"{each.problem}: {_UNREADABLE}") for each in read]
 
 

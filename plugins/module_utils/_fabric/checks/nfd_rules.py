@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nea
 from ..common.features import FEATURES
 from ..common.jsontext import Problem
 from ..common.names import Check, label_key, label_value
+from ..common.objects import items_of, mapping_of
 from ..common.quantities import parse_quantity
 
 Path = Tuple[Union[str, int], ...]
@@ -53,19 +54,19 @@ def check(spec: Any, field: str, *, reserved: bool) -> Iterator[Flaw]:
 
     They are unless the master is configured to write them (``extraLabelNs``).
     """
-    for index, rule in _items(spec, field):
+    for index, rule in items_of(spec, field):
         for inner, terms in _terms_of(rule):
             yield from _under((field, index, *inner), _check_expressions(terms))
         yield from _under((field, index, "labels"), check_labels(_texts(rule, "labels"), reserved=reserved))
         yield from _under((field, index, "annotations"), _check_annotations(_texts(rule, "annotations")))
         yield from _under((field, index, "extendedResources"), _check_resources(_texts(rule, "extendedResources")))
-        for number, taint in _items(rule, "taints"):
+        for number, taint in items_of(rule, "taints"):
             yield from _under((field, index, "taints", number), _check_taint(taint))
 
 
 def remarks(spec: Any, field: str) -> Iterator[Flaw]:
     """Yield what of the rules in ``field`` looks like a slip."""
-    for index, rule in _items(spec, field):
+    for index, rule in items_of(spec, field):
         for inner, terms in _terms_of(rule):
             name = terms.get("feature")
             # Other programs may bring features of any name.
@@ -77,7 +78,7 @@ def remarks(spec: Any, field: str) -> Iterator[Flaw]:
 
 def taints_of(spec: Any, field: str) -> list[Path]:
     """Return where rules ask for taints."""
-    return [(field, index, "taints") for index, rule in _items(spec, field) if rule.get("taints")]
+    return [(field, index, "taints") for index, rule in items_of(spec, field) if rule.get("taints")]
 
 
 def check_labels(labels: Mapping[str, str], *, reserved: bool) -> Iterator[Flaw]:
@@ -143,7 +144,7 @@ def _quantity(text: str) -> list[Problem]:
 
 def _check_expressions(term: Mapping[str, Any]) -> Iterator[Flaw]:
     expressions = term.get("matchExpressions")
-    named = [(("matchExpressions", name), each) for name, each in _mapping(expressions).items()]
+    named = [(("matchExpressions", name), each) for name, each in mapping_of(expressions).items()]
     for inner, each in [*named, (("matchName",), term.get("matchName"))]:
         if isinstance(each, Mapping) and isinstance(each.get("op"), str):
             problem = _flaw_of(each["op"], each.get("value") or [], each.get("type"))
@@ -199,28 +200,56 @@ def _is_of_go(pattern: str) -> bool:
 
 
 def _terms_of(rule: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    for number, term in _items(rule, "matchFeatures"):
+    for number, term in items_of(rule, "matchFeatures"):
         yield ("matchFeatures", number), term
-    for index, each in _items(rule, "matchAny"):
-        for number, term in _items(each, "matchFeatures"):
+    for index, each in items_of(rule, "matchAny"):
+        for number, term in items_of(each, "matchFeatures"):
             yield ("matchAny", index, "matchFeatures", number), term
 
 
-def _items(owner: Any, field: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    value = _mapping(owner).get(field)
-    for index, item in enumerate(value if isinstance(value, list) else []):
-        if isinstance(item, Mapping):
-            yield index, item
-
-
 def _texts(owner: Mapping[str, Any], field: str) -> dict[str, str]:
-    found = _mapping(owner.get(field))
+    found = mapping_of(owner.get(field))
     return {key: value for key, value in found.items() if isinstance(key, str) and isinstance(value, str)}
-
-
-def _mapping(value: Any) -> Mapping[Any, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _under(path: Path, flaws: Iterator[Flaw]) -> Iterator[Flaw]:
     return (((*path, *inner), problem) for inner, problem in flaws)
+
+
+# What Node Feature Discovery has written to a node, and what of it its own ``nfd-master -prune`` would take away.
+#
+# Facts: ``prune`` and ``updateNodeObject`` of ``pkg/nfd-master/nfd-master.go`` and
+# ``api/nfd/v1alpha1/annotations_labels.go`` of NFD 0.17. Names in the two lists are without the default prefix.
+# Extended resources and taints, which only rules of a user's own make, are left to that program, with the annotations
+# that it knows them by.
+_PREFIX = "nfd.node.kubernetes.io/"
+_OF_OTHER_PARTS = (f"{_PREFIX}extended-resources", f"{_PREFIX}taints")
+_LABELS, _ANNOTATIONS = f"{_PREFIX}feature-labels", f"{_PREFIX}feature-annotations"
+
+
+def was_labelled(node: Mapping[str, Any]) -> bool:
+    """Tell whether Node Feature Discovery has written labels to a node, be it none that anybody asks for."""
+    return _LABELS in (node["metadata"].get("annotations") or {})
+
+
+def pruning_patch(node: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the merge patch that takes NFD's labels and annotations off a node; None where it has none.
+
+    Only labels that NFD's own annotation lists are among them. The patch holds for the node as it was read.
+    """
+    metadata = node["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    listed = [name for name in _names(annotations.get(_LABELS)) if name in labels]
+    noted = [name for name in _names(annotations.get(_ANNOTATIONS)) if name in annotations]
+    noted += [name for name in annotations if name.startswith(_PREFIX) and name not in _OF_OTHER_PARTS]
+    if not noted:
+        return None
+    patch: dict[str, Any] = {"annotations": dict.fromkeys(noted), "resourceVersion": metadata["resourceVersion"]}
+    if listed:
+        patch["labels"] = dict.fromkeys(listed)
+    return {"metadata": patch}
+
+
+def _names(text: Any) -> list[str]:
+    words = [word.strip() for word in str(text or "").split(",")]
+    return [word if "/" in word else f"{FEATURES}{word}" for word in words if word]

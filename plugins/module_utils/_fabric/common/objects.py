@@ -10,7 +10,7 @@ changes nothing sends no write.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict
+from typing import Any, Dict, Iterator, Mapping
 
 from .pods import is_of_kubernetes, pods_of
 from .quantities import canonical_quantity
@@ -300,3 +300,22 @@ def _quantity_or_given(amount: Any) -> Any:
         return canonical_quantity(amount)
     except ValueError:
         return amount
+
+
+def pod_of_workload(body: Mapping[str, Any]) -> Object:
+    """Return the pod spec inside a rendered workload."""
+    found: Object = body["spec"]["template"]["spec"]
+    return found
+
+
+def mapping_of(value: Any) -> Mapping[Any, Any]:
+    """Return a value that was given if it is a mapping; what else it is was told, or is for the API server to tell."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items_of(owner: Any, field: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield each mapping in a list of what was given, with its index."""
+    value = mapping_of(owner).get(field)
+    for index, item in enumerate(value if isinstance(value, list) else []):
+        if isinstance(item, Mapping):
+            yield index, item

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
 from ..common.images import split_reference
-from ..common.objects import containers_of, pod_of
+from ..common.objects import containers_of, items_of, mapping_of, pod_of
 from .resources import Resource
 
 Path = Tuple[Union[str, int], ...]
@@ -42,7 +42,7 @@ def remark(objects: Sequence[Resource], *, has_plugins: bool) -> None:
     """
     if any(map(_is_driver, objects)):
         return
-    defined = {_mapping(_mapping(each.spec).get("names")).get("kind") for each in objects if _is_definition(each)}
+    defined = {mapping_of(mapping_of(each.spec).get("names")).get("kind") for each in objects if _is_definition(each)}
     for each in objects:
         group = str(each.content.get("apiVersion")).rpartition("/")[0]
         if group == DRIVER:
@@ -59,8 +59,8 @@ def without_functions(objects: Sequence[Resource]) -> frozenset[tuple[str, str, 
         namespace = each.namespace or "default"
         classes = [asked for _path, asked in _classes(each)]
         if each.kind == "ComputeDomain":
-            channel = _mapping(_mapping(each.spec).get("channel"))
-            template = _mapping(channel.get("resourceClaimTemplate"))
+            channel = mapping_of(mapping_of(each.spec).get("channel"))
+            template = mapping_of(channel.get("resourceClaimTemplate"))
             found.add(("ResourceClaimTemplate", namespace, str(template.get("name"))))
         elif classes and all(asked in _OF_GPUS for asked in classes):
             found.add((each.kind, namespace, each.name))
@@ -75,7 +75,7 @@ def _is_driver(resource: Resource) -> bool:
 
 
 def _is_definition(resource: Resource) -> bool:
-    return resource.kind == "CustomResourceDefinition" and _mapping(resource.spec).get("group") == DRIVER
+    return resource.kind == "CustomResourceDefinition" and mapping_of(resource.spec).get("group") == DRIVER
 
 
 def _remark_policy(resource: Resource, *, is_defined: bool) -> None:
@@ -100,8 +100,8 @@ def _remark_claim(resource: Resource, path: Path, *, has_plugins: bool) -> None:
 def _waiting(resource: Resource) -> Iterator[Path]:
     """Yield where an object names the driver's devices."""
     if resource.kind == "DeviceClass":
-        for index, selector in _items(resource.spec, "selectors"):
-            expression = _mapping(selector.get("cel")).get("expression")
+        for index, selector in items_of(resource.spec, "selectors"):
+            expression = mapping_of(selector.get("cel")).get("expression")
             if resource.name != DRIVER and isinstance(expression, str) and DRIVER in expression:
                 yield ("spec", "selectors", index, "cel", "expression")
         return
@@ -112,22 +112,11 @@ def _classes(resource: Resource) -> Iterator[tuple[Path, Any]]:
     """Yield each class of devices that a claim or a template asks for, and where."""
     path, value = _SPECS.get(resource.kind, ()), resource.content
     for step in path:
-        value = _mapping(value.get(step))
-    for index, request in _items(_mapping(value.get("devices")), "requests") if path else ():
+        value = mapping_of(value.get(step))
+    for index, request in items_of(mapping_of(value.get("devices")), "requests") if path else ():
         where: Path = (*path, "devices", "requests", index)
         parts: list[tuple[Path, Mapping[str, Any]]] = [(where, request)]
-        parts.append(((*where, "exactly"), _mapping(request.get("exactly"))))
-        parts += [((*where, "firstAvailable", number), each) for number, each in _items(request, "firstAvailable")]
+        parts.append(((*where, "exactly"), mapping_of(request.get("exactly"))))
+        parts += [((*where, "firstAvailable", number), each) for number, each in items_of(request, "firstAvailable")]
         named = ((place, each.get("deviceClassName")) for place, each in parts)
         yield from (((*place, "deviceClassName"), asked) for place, asked in named if asked is not None)
-
-
-def _items(owner: Any, field: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    value = _mapping(owner).get(field)
-    for index, item in enumerate(value if isinstance(value, list) else []):
-        if isinstance(item, Mapping):
-            yield index, item
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

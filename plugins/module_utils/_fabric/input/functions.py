@@ -23,6 +23,7 @@ from ..checks.versions import sriov_resource_problems
 from ..common.features import DEVICE_LABELS, FEATURES, SRIOV_LABEL
 from ..common.findings import Place
 from ..common.names import is_alternative
+from ..common.objects import mapping_of
 from .attachments import Network
 from .models_sriov import NODE_POLICY, POOL_CONFIG
 from .policy import Policy, plugin_config
@@ -347,7 +348,7 @@ def node_state(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
     The operator wrote it, so what has another shape is passed over.
     """
-    spec, status = (_mapping(content.get(key)) for key in ("spec", "status"))
+    spec, status = (mapping_of(content.get(key)) for key in ("spec", "status"))
     ports = [
         {
             "pci": each["pciAddress"],
@@ -356,11 +357,11 @@ def node_state(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
             "mtu": _number(each.get("mtu")),
             "vfio": [
                 str(group.get("vfRange") or "")
-                for group in map(_mapping, _list(each.get("vfGroups")))
+                for group in map(mapping_of, _list(each.get("vfGroups")))
                 if group.get("deviceType") == rules.VFIO
             ],
         }
-        for each in map(_mapping, _list(spec.get("interfaces")))
+        for each in map(mapping_of, _list(spec.get("interfaces")))
         if isinstance(each.get("pciAddress"), str)
     ]
     states = {key: str(status.get(field) or "") for key, field in (("sync", "syncStatus"), ("error", "lastSyncError"))}
@@ -369,10 +370,6 @@ def node_state(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _number(value: Any) -> int:

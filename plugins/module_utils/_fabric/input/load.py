@@ -9,40 +9,43 @@ from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    Notice,
+    Violation,
+    one_line,
+    shown,
+    together,
+)
 
 from ..checks import driver_container, multus, nad, nv_ipam
 from ..checks.cni import RESOURCE_NAME
 from ..checks.nic_configuration import SECTION as CARDS
 from ..checks.versions import version_problems, version_remarks
-from ..common import openshift as platform
 from ..common.findings import Document, Findings, Place
 from ..common.images import effective_version
+from ..common.openshift import BROUGHT, GROUP, OPEN_NAMESPACES, OWNER, SETTING
 from . import (
     attachments,
     claims,
-    cluster_policy,
     components,
-    containers,
     controllers,
     engine,
-    feature_rules,
     functions,
-    gpu_operator,
     helm,
     nic_templates,
-    openshift,
     policy,
     pools,
     services,
 )
-from .data import check_certificates, check_data
 from .driver import COMPONENT as DRIVER
-from .given import check_given
-from .policy import Policy
+from .functions import FunctionPolicy
+from .given import check_certificates, check_data, check_feature_rules, check_given, remark_gpu_operator
+from .models import POLICY_NAME
+from .policy import Policy, restricts_nodes
+from .pools import note
 from .read import Input, fits, place_of, read
 from .resources import ATTACHMENT_KIND, Resource
-from .settings import DEFAULT_NAMESPACE, DIRECT, ENGINE, HELM, complete, read_settings
+from .settings import DEFAULT_NAMESPACE, DIRECT, ENGINE, HELM, VARIABLES, complete, read_settings
 from .workloads import Surroundings, check_workload
 
 FabricSpec = Dict[str, Any]
@@ -119,7 +122,7 @@ def build_spec(
     of_settings = Findings()
     role_settings = read_settings(settings, of_settings)
     all_settings = complete(engine.effective(role_settings), chart.settings)
-    cluster = cluster_policy.effective(given, chart)
+    cluster = effective_policy(given, chart)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
     release = engine.chart_of(role_settings, helm.merge(values), namespace)
@@ -176,10 +179,10 @@ def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> 
             _check_feature_discovery(settings, findings)
     _check_together(whole, given, settings)
     if not whole.has_driver_container:
-        gpu_operator.remark(given.objects, alone=not (whole.policies or given.networks or given.function_policies))
-    feature_rules.check(given.objects, deployed=whole.has_feature_discovery)
+        remark_gpu_operator(given.objects, alone=not (whole.policies or given.networks or given.function_policies))
+    check_feature_rules(given.objects, deployed=whole.has_feature_discovery)
     if whole.release is None:
-        openshift.check(whole.cluster, given.objects, settings)
+        _check_openshift(whole.cluster, given.objects, settings)
         components.check(whole.deployed, given.networks, given.pools)
         functions.check_release(given.function_policies, effective_version(SRIOV, {}, {}, settings))
     else:
@@ -262,10 +265,10 @@ def _check_containers(
     policies: Sequence[Policy], given: Input, deployed: components.Deployed, variables: Mapping[str, Any], proxy: Place
 ) -> None:
     """Judge the driver where it is a container; ``variables`` are settings given as such, ``proxy`` where it stands."""
-    containers.check(policies, given.objects, variables, deployed.namespace, proxy.findings)
+    _check_driver_container(policies, given.objects, variables, deployed.namespace, proxy.findings)
     if driver_container.in_container(deployed.settings):
-        containers.remark_proxy(policies, deployed.settings["proxy"], proxy)
-        proxy.findings.violations += containers.contested(policies, deployed.settings, deployed.hosts)
+        _remark_proxy(policies, deployed.settings["proxy"], proxy)
+        proxy.findings.violations += _contested_drivers(policies, deployed.settings, deployed.hosts)
 
 
 def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> None:
@@ -290,10 +293,183 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     services = [resource.name for resource in given.objects if resource.kind == "Service"]
     needed = {network.full_name: network.annotations.get(RESOURCE_NAME, "") for network in given.networks}
     opened = multus.open_namespaces(multus.config_of(cluster.spec)) if cluster else None
-    if settings.get(platform.SETTING):
-        opened = platform.OPEN_NAMESPACES
+    if settings.get(SETTING):
+        opened = OPEN_NAMESPACES
     around = Surroundings(needed, offered, services, opened, claims.without_functions(given.objects))
     for resource in given.objects:
         check_workload(resource, around)
         check_data(resource)
         check_certificates(resource)
+
+
+def effective_policy(given: Input, chart: helm.HelmInput) -> Policy | None:
+    """Return the policy of the cluster with what the chart and retired fields say, without what has nothing to do."""
+    cluster = _with_pools_of_config(_with_chart(_cluster_policy(given.policies), chart), given)
+    return _without_idle_plugin(cluster, given.function_policies)
+
+
+def _cluster_policy(policies: Sequence[Policy]) -> Policy | None:
+    found = [one for one in policies if one.kind == "NicClusterPolicy"]
+    for other in found[1:]:
+        hint = f"{found[0].source} gives it already; node policies are for what differs between nodes"
+        other.place.violation("is a second NicClusterPolicy: a cluster follows one", hint)
+    return found[0] if found else None
+
+
+def _with_chart(cluster: Policy | None, chart: helm.HelmInput) -> Policy | None:
+    """Add the sections that only the Helm values ask for; where both describe one, the NicClusterPolicy counts."""
+    if not chart.sections and chart.peer_memory is None:
+        return cluster
+    if cluster is None:
+        place = next(iter(chart.places.values()), None) or Place(Findings(), Document("helm values", {}))
+        source = place.document.source
+        cluster = Policy("NicClusterPolicy", POLICY_NAME, {}, source, replace(place, path=()))
+    spec, places = dict(cluster.spec), {}
+    for name, section in chart.sections.items():
+        if name in spec and name == "secondaryNetwork":
+            places.update({f"{name}.{part}": chart.places[name].at(part) for part in section if part not in spec[name]})
+            spec[name] = {**section, **spec[name]}
+        elif name in spec:
+            chart.places[name].notice("is given in the NicClusterPolicy too, which counts", cluster.source)
+        else:
+            places[name], spec[name] = chart.places[name], section
+    return replace(cluster, spec=spec, peer_memory=cluster.peer_memory or chart.peer_memory, places=places)
+
+
+def _without_idle_plugin(cluster: Policy | None, function_policies: Sequence[FunctionPolicy]) -> Policy | None:
+    """Leave out a SR-IOV device plugin without resources where policies bring plugins of their own.
+
+    The operator deploys it all the same, and its pods wait for a ConfigMap that nobody makes.
+    """
+    section = cluster.spec.get("sriovDevicePlugin") if cluster else None
+    if cluster is None or section is None or not function_policies or str(section.get("config") or "").strip():
+        return cluster
+    hint = "the plugins of the SriovNetworkNodePolicies offer their resources; name resources of its own in config"
+    cluster.at("sriovDevicePlugin").notice("has no config, so it is not deployed", hint)
+    kept = {name: value for name, value in cluster.spec.items() if name != "sriovDevicePlugin"}
+    return replace(cluster, spec=kept)
+
+
+def _with_pools_of_config(cluster: Policy | None, given: Input) -> Policy | None:
+    """Move the pools of the retired ``nvIpam.config`` to those given as objects; an object of the same name counts."""
+    section = (cluster.spec.get("nvIpam") if cluster else None) or {}
+    text = section.get("config")
+    if cluster is None or text is None:
+        return cluster
+    place = cluster.at("nvIpam").at("config")
+    known = {pool.key for pool in given.pools}
+    for pool in pools.pools_of_config(text, place, cluster.source) if text.strip() else []:
+        if pool.key in known:
+            place.inside(f"pools.{pool.name}").notice(f"is given as IPPool {pool.name} too, which counts")
+        else:
+            given.pools.append(pool)
+    kept = {key: value for key, value in section.items() if key != "config"}
+    return replace(cluster, spec={**cluster.spec, "nvIpam": kept})
+
+
+_MACHINES = "machineconfiguration.openshift.io"
+
+
+def _check_openshift(cluster: Policy | None, objects: Iterable[Resource], settings: Mapping[str, Any]) -> None:
+    """Name the sections that OpenShift has no use for; refuse objects of its kinds on another cluster."""
+    if settings.get(SETTING):
+        _remark_sections(cluster)
+    for resource in objects:
+        api_version = str(resource.content.get("apiVersion"))
+        group = api_version.rpartition("/")[0]
+        place = resource.place.at("apiVersion")
+        if group.endswith(GROUP) and not settings.get(SETTING):
+            hint = f"remove it, or set rdma_fabric_{SETTING}: true for a cluster of OpenShift"
+            place.violation(f"is {shown(api_version)}, a kind of OpenShift, and the cluster is said to be none", hint)
+        elif group == _MACHINES:
+            hint = "give it apart from this run, and wait for its pool before hosts are changed"
+            problem = "makes the machine config operator change and reboot nodes on its own, outside the turns of a run"
+            place.notice(problem, hint)
+
+
+def _remark_sections(cluster: Policy | None) -> None:
+    given = (cluster.spec.get(OWNER) if cluster else None) or {}
+    for name in BROUGHT:
+        if cluster is not None and given.get(name) is not None:
+            hint = "the cluster network operator of OpenShift brings it; a second one would work against it"
+            cluster.at(f"{OWNER}.{name}").notice("has no effect here", hint)
+
+
+_OF_THE_CONTAINER = (driver_container.NODES, "proxy")
+
+
+def _check_driver_container(
+    policies: Sequence[Policy],
+    objects: Sequence[Resource],
+    settings: Mapping[str, Any],
+    namespace: str,
+    findings: Findings,
+) -> None:
+    """Judge the sections of the driver where it is a container, and name the settings that nothing reads.
+
+    ``settings`` are those that were given as variables.
+    """
+    asking = [policy for policy in policies if driver_container.SECTION in policy.spec]
+    if not driver_container.in_container(settings):
+        _variable_has_no_effect(settings, (driver_container.NODES,), findings, "rdma_fabric_driver_source is packages")
+        return
+    if not asking:
+        names = (driver_container.SOURCE, *_OF_THE_CONTAINER)
+        _variable_has_no_effect(settings, names, findings, "no policy has an ofedDriver")
+    _remark_groups(asking, settings, findings)
+    given = driver_container.data_of([each.content for each in objects], namespace)
+    for each in asking:
+        note(driver_container.check(each.spec[driver_container.SECTION], given), each.at(driver_container.SECTION))
+
+
+def _remark_groups(asking: Sequence[Policy], settings: Mapping[str, Any], findings: Findings) -> None:
+    """Name what is said of a group of nodes and makes no difference to it."""
+    groups = settings.get(driver_container.NODES) or []
+    place = Place(findings, Document(f"{VARIABLES}{driver_container.NODES}", groups))
+    sections = [policy.spec[driver_container.SECTION] for policy in asking]
+    for index, group in enumerate(groups):
+        if group.get("runtime") and group.get("os") != "rhel":
+            place.at(index, "runtime").notice("has no effect here", "only nodes with the os rhel look at it")
+        compiled = any(driver_container.compiles(group, each, str(each.get("version") or "")) for each in sections)
+        for name in ("ostree_version", "toolkit_image"):
+            if group.get(name) and not (compiled and settings.get(SETTING)):
+                hint = "it is for images that are compiled on nodes of OpenShift"
+                place.at(index, name).notice("has no effect here", hint)
+
+
+def _variable_has_no_effect(settings: Mapping[str, Any], names: Sequence[str], findings: Findings, why: str) -> None:
+    for name in names:
+        if settings.get(name):
+            Place(findings, Document(f"{VARIABLES}{name}", settings[name])).notice("has no effect here", why)
+
+
+def _remark_proxy(policies: Sequence[Policy], proxy: Mapping[str, Any], place: Place) -> None:
+    """Name the parts of the proxy, which stands at ``place``, that every section has variables of its own for."""
+    sections = [each.spec[driver_container.SECTION] for each in policies if driver_container.SECTION in each.spec]
+    names = [{variable.get("name") for variable in section.get("env") or []} for section in sections]
+    for variable, part in driver_container.PROXY_VARIABLES:
+        if proxy.get(part) and names and all({variable, variable.lower()} & each for each in names):
+            place.at(part).notice("has no effect here", f"ofedDriver has {variable} among its env, which counts")
+
+
+def _contested_drivers(
+    policies: Sequence[Policy], settings: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]
+) -> list[Violation]:
+    """Return the hosts that change packages of the driver where every node has its container.
+
+    ``hosts`` are the desired states. Where a policy says which nodes it is about, each host refuses both by itself, as
+    only its labels tell.
+    """
+    if not driver_container.in_container(settings):
+        return []
+    asking = [each for each in policies if driver_container.SECTION in each.spec and not restricts_nodes(each)]
+    if not asking:
+        return []
+    owner = f"{asking[0].kind} {asking[0].name}".rstrip()
+    problem = f"is about packages, and the driver's container of {owner} loads a driver on the same nodes"
+    hint = "leave it out, or give rdma_fabric_driver_source: packages; to remove packages, run that first"
+    return [
+        Violation(f"host {one_line(host)}: rdma_fabric_driver", "", problem, hint)
+        for host, desired in hosts.items()
+        if desired.get("driver") and desired["driver"]["source"] != driver_container.CONTAINER
+    ]

@@ -12,13 +12,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ..checks import doca_telemetry, nic_configuration
 from ..checks.devplugin import check_rdma_shared, check_sriov
 from ..checks.driver_container import CONTAINERS as DRIVER_CONTAINERS
 from ..common.jsontext import Problem
 from ..common.names import (
+    Check,
     dns_label,
     dns_subdomain,
     driver_version,
+    image,
     interface,
     label_selector,
     or_empty,
@@ -26,11 +29,181 @@ from ..common.names import (
     version,
 )
 from ..common.schema import Field, Model, annotation_map, flag, in_effect, label_map, record, series, text, whole
-from .models_images import image_fields
-from .models_ipam import POOL_MODELS
-from .models_kubernetes import env_list, node_affinity, tolerations
-from .models_services import DOCA_TELEMETRY, IB_KUBERNETES, NIC_CONFIGURATION, NIC_FEATURE_DISCOVERY, SPECTRUM_X
+from .models_kubernetes import container_resources, env_list, node_affinity, node_selector, tolerations
 from .models_sriov import SRIOV_MODELS, SRIOV_NETWORK_MODELS
+
+# The pools of nv-ipam, group ``nv-ipam.nvidia.com``, field by field.
+#
+# Source: nvidia-k8s-ipam ``api/v1alpha1``. What these fields may hold together is judged by ``rules.nv_ipam``.
+_INT32 = 2**31 - 1
+
+_INDEXES = record(
+    "a range of indexes",
+    {
+        "startIndex": whole("first index, from 0", required=True, minimum=0, maximum=_INT32),
+        "endIndex": whole("last index", required=True, minimum=0, maximum=_INT32),
+    },
+)
+_ADDRESSES = record(
+    "a range of addresses",
+    {"startIP": text("first address", required=True), "endIP": text("last address", required=True)},
+)
+_COMMON = {
+    "nodeSelector": node_selector("nodes that get a part; every node without it"),
+    "exclusions": series("addresses that are never handed out", _ADDRESSES, since="v24.7.0"),
+    "perNodeExclusions": series("the same, by index inside each node's part", _INDEXES, since="v26.1.0"),
+    "defaultGateway": flag("whether the gateway becomes the pods' default route", since="v25.4.0"),
+    "routes": series(
+        "routes over the gateway",
+        record("a route", {"dst": text("destination, as address/prefix", required=True)}),
+        since="v25.4.0",
+    ),
+}
+_IP_POOL = record(
+    "a subnet that nodes share, in blocks of addresses",
+    {
+        "subnet": text("network of the pool, as address/prefix", required=True),
+        "perNodeBlockSize": whole("addresses of each node", required=True),
+        "gateway": text("address of the gateway"),
+        **_COMMON,
+    },
+    since="v24.1.0",
+)
+_CIDR_POOL = record(
+    "a network that is split into one prefix per node",
+    {
+        "cidr": text("network of the pool, as address/prefix", required=True),
+        "perNodeNetworkPrefix": whole("prefix length of each node's part", required=True, maximum=128),
+        "gatewayIndex": whole("index of the gateway inside each node's part", maximum=_INT32),
+        "staticAllocations": series(
+            "parts that are given to certain nodes, or to none",
+            record(
+                "a part",
+                {
+                    "prefix": text("network of the part, as address/prefix", required=True),
+                    "nodeName": text("node that gets it; empty keeps it from all nodes"),
+                    "gateway": text("address of its gateway"),
+                },
+            ),
+        ),
+        **_COMMON,
+    },
+    since="v24.7.0",
+)
+
+POOL_MODELS = {"IPPool": Model("IPPool", _IP_POOL), "CIDRPool": Model("CIDRPool", _CIDR_POOL)}
+"""The models of the kinds of pools, by kind."""
+
+
+def image_fields(containers: tuple[str, ...], idle: str = "", versions: Check = version) -> dict[str, Field]:
+    """Declare upstream's ImageSpec for a component with the given containers.
+
+    Upstream requires ``image``; here the bill of materials fills in whatever is not given.
+    """
+    return {
+        "image": text("name of the image, without repository and tag", check=image),
+        "repository": text("registry and path of the image", check=or_empty(repository)),
+        "version": text("tag or sha256 digest of the image", check=or_empty(versions)),
+        "imagePullSecrets": series(
+            "names of pull secrets", text("name", check=dns_subdomain), idle=idle, since="v0.6.0"
+        ),
+        "containerResources": container_resources(
+            "cpu and memory per container", containers, idle=idle, since="v24.1.0"
+        ),
+    }
+
+
+# The sections of a NicClusterPolicy that run beside networks: what looks at nodes and fabrics.
+#
+# Sources: as of :mod:`models`.
+_LATER = "the operator of today does not read it"
+
+NIC_FEATURE_DISCOVERY = record("NIC feature discovery", image_fields(("nic-feature-discovery",)), since="v24.1.0")
+
+DOCA_TELEMETRY = record(
+    "the DOCA telemetry service",
+    {
+        **image_fields(("doca-telemetry-service",)),
+        "config": record(
+            "a configuration in place of the operator's",
+            {
+                "fromConfigMap": text(
+                    f"ConfigMap that holds it under {doca_telemetry.KEY}", required=True, check=dns_subdomain
+                )
+            },
+        ),
+    },
+    since="v24.7.0",
+)
+
+IB_KUBERNETES = record(
+    "the InfiniBand GUID manager",
+    {
+        **image_fields(("ib-kubernetes",)),
+        # The operator takes 0 as well, with which the program does not start.
+        "periodicUpdateSeconds": whole("seconds between updates of the subnet manager, 5 unless given", minimum=1),
+        "pKeyGUIDPoolRangeStart": text("the first GUID that pods may get", required=True),
+        "pKeyGUIDPoolRangeEnd": text("the last GUID that pods may get", required=True),
+        "ufmSecret": text("Secret with the access to UFM", required=True, check=or_empty(dns_subdomain)),
+    },
+    since="v1.4.0",
+)
+
+NIC_CONFIGURATION = record(
+    "the NIC configuration operator",
+    {
+        "operator": record("image of the controller", image_fields(("nic-configuration-operator",)), required=True),
+        "configurationDaemon": record(
+            "image of the daemon on each node", image_fields(("nic-configuration-daemon",)), required=True
+        ),
+        "logLevel": text("what both log, info unless given", choices=("info", "debug")),
+        "env": env_list("environment of both", since="v25.10.0"),
+        "nicFirmwareStorage": record(
+            "storage for the firmware that it updates to; without it none is updated",
+            {
+                "create": flag("whether the claim is made, as it is unless false is given"),
+                "pvcName": text(
+                    f"PersistentVolumeClaim, {nic_configuration.DEFAULT_CLAIM} unless given", check=dns_label
+                ),
+                "storageClassName": text(
+                    "StorageClass of the claim, the cluster's default unless given", check=dns_label
+                ),
+                "availableStorageSize": text(
+                    f"size of the claim, {nic_configuration.DEFAULT_SIZE} unless given",
+                    check=nic_configuration.check_size,
+                ),
+            },
+        ),
+    },
+    since="v25.4.0",
+)
+
+SPECTRUM_X = record(
+    "the Spectrum-X operator",
+    {
+        **image_fields(("spectrum-x-flowcontroller",)),
+        "xPlane": record(
+            "image of the service that the flow controller starts, none unless given",
+            {
+                **image_fields(("xplane",)),
+                "containerResources": Field("anything", "cpu and memory", idle="the operator reads it neither"),
+            },
+            since="v26.4.0",
+        ),
+        "sriovObjNamespace": text(
+            "namespace of the SR-IOV objects", until="v25.4.0", successor="it has no effect", idle=_LATER
+        ),
+        "spectrumXConfig": record(
+            "configuration",
+            {"name": text("name of a ConfigMap")},
+            until="v25.4.0",
+            successor="write a SpectrumXRailPoolConfig",
+            idle=_LATER,
+        ),
+    },
+    since="v25.4.0",
+)
+
 
 API_VERSION = "mellanox.com/v1alpha1"
 POLICY_NAME = "nic-cluster-policy"

@@ -17,18 +17,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line, shown
 
 from ..checks import devplugin, doca_telemetry, ib_kubernetes, multus, nic_configuration
-from ..checks.devplugin_remarks import remarks
+from ..checks.devplugin import remarks
 from ..checks.driver_container import in_container
 from ..checks.versions import sriov_resource_problems, version_problems, version_remarks
 from ..common.distributions import USUAL
 from ..common.features import FEATURES, GPU_LABEL, NIC_LABEL
 from ..common.findings import Place
 from ..common.images import SECTION_COMPONENTS, effective_image, effective_version, inherited_image
-from .driver import container_request, driver_request, remark_container, remark_driver
+from .driver import container_request, drains_of, driver_request, remark_container, remark_driver, remark_upgrades
 from .models import CONTAINER_MODELS, MODELS, POLICY_NAME
 from .pools import note
 from .resources import Resource
-from .upgrades import drains_of, remark_upgrades
 
 EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin")
 """Sections that may stand in the cluster's policy or in node policies, not in both."""

@@ -13,13 +13,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nam
 
 from ..checks import nv_ipam
 from ..checks.ipam import earlier_sharing
-from ..checks.nv_ipam import POOL_KINDS, PoolKey
-from ..checks.nv_ipam_config import config_problems, read_config
+from ..checks.nv_ipam import POOL_KINDS, PoolKey, config_problems, read_config
 from ..checks.nv_ipam_parts import parts_of
 from ..checks.versions import pool_problems, pool_remarks, reads_pool_objects
 from ..common.findings import Place
 from ..common.jsontext import Problem
-from .models_ipam import POOL_MODELS
+from .models import POOL_MODELS
 from .resources import Resource
 
 _PART = re.compile(r"[A-Za-z]+|\d+", re.ASCII)

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import des
 
 from ..common.findings import Place
 from ..common.names import label_key, label_value
+from ..common.objects import mapping_of
 from ..common.pods import NETWORKS, is_of_kubernetes, networks_of_machines, pod_templates
 from ..common.quantities import parse_quantity
 from ..common.schema import missing_blank
@@ -67,7 +68,7 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
         annotations = resource.metadata("annotations")
         if path:
             # A Pod's own metadata was checked with the object, that of a template was not.
-            metadata = _mapping(template.get("metadata"))
+            metadata = mapping_of(template.get("metadata"))
             annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
             _check_texts(metadata, "labels", place.at("metadata"), True)
         namespace = resource.namespace or "default"
@@ -162,7 +163,7 @@ def _claims(spec: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, str,
     """Yield the kind, namespace and name of each claim of a pod, or of its template."""
     given = spec.get("resourceClaims")
     for each in given if isinstance(given, list) else []:
-        claim, template = (_mapping(each).get(key) for key in ("resourceClaimName", "resourceClaimTemplateName"))
+        claim, template = (mapping_of(each).get(key) for key in ("resourceClaimName", "resourceClaimTemplateName"))
         yield ("ResourceClaim", namespace, str(claim)) if claim else ("ResourceClaimTemplate", namespace, str(template))
 
 
@@ -172,7 +173,7 @@ def _check_devices(asked: Sequence[str], spec: Mapping[str, Any], place: Place) 
     The Network Resources Injector of the SR-IOV Network Operator adds them, to the first container's limits.
     """
     limits = [
-        _mapping(_mapping(each.get("resources")).get("limits"))
+        mapping_of(mapping_of(each.get("resources")).get("limits"))
         for group, _index, each in _containers(spec)
         if group == "containers"
     ]
@@ -211,8 +212,8 @@ def _check_env(container: Mapping[str, Any], place: Place) -> None:
 
 def _check_resources(container: Mapping[str, Any], spec: Mapping[str, Any], place: Place, around: Surroundings) -> None:
     """Check amounts of device resources, and what a container needs to register memory with them."""
-    given = _mapping(container.get("resources"))
-    limits, requests = _mapping(given.get("limits")), _mapping(given.get("requests"))
+    given = mapping_of(container.get("resources"))
+    limits, requests = mapping_of(given.get("limits")), mapping_of(given.get("requests"))
     where = place.at("resources")
     for name in dict.fromkeys([*limits, *requests]):
         if isinstance(name, str) and "/" in name:
@@ -237,8 +238,8 @@ def _check_memory_locks(container: Mapping[str, Any], spec: Mapping[str, Any], p
     execve(2) leaves capabilities that were added to a user other than root without effect (capabilities(7)), and the
     kernel asks for IPC_LOCK of the first user namespace (Linux, drivers/infiniband/core/umem.c).
     """
-    security = {**_mapping(spec.get("securityContext")), **_mapping(container.get("securityContext"))}
-    added = _mapping(security.get("capabilities")).get("add")
+    security = {**mapping_of(spec.get("securityContext")), **mapping_of(container.get("securityContext"))}
+    added = mapping_of(security.get("capabilities")).get("add")
     names = {str(name) for name in added} if isinstance(added, list) else set()
     user = security.get("runAsUser")
     who = f"user {user}" if user else "another user than root" if security.get("runAsNonRoot") is True else ""
@@ -301,7 +302,3 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, int, Mapping[str
         for index, container in enumerate(found if isinstance(found, list) else []):
             if isinstance(container, Mapping):
                 yield group, index, container
-
-
-def _mapping(value: Any) -> Mapping[Any, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -9,7 +9,7 @@ not read.
 
 from __future__ import annotations
 
-from ..checks.definitions import INT32, STRING, Schema, atomic, definition, list_of, map_of, object_of
+from ..checks.crds_controllers import INT32, STRING, Schema, atomic, definition, list_of, map_of, object_of
 from ..common.objects import Object
 
 _OPERATORS = ["In", "NotIn", "InRegexp", "Exists", "DoesNotExist", "Gt", "Lt", "GtLt", "IsTrue", "IsFalse"]

@@ -8,7 +8,7 @@ Same spec, same waves: nothing here reads a clock, a file or a random number, an
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
@@ -16,11 +16,20 @@ from ..checks import driver_container, nad, sriov_policies
 from ..checks.nv_ipam import POOL_KINDS
 from ..checks.versions import has_node_slices, reads_pool_objects
 from ..common.jsontext import compact, pretty
-from ..common.objects import Object, canonical_given
-from ..common.openshift import SETTING
+from ..common.objects import (
+    Object,
+    build,
+    canonical,
+    canonical_given,
+    namespaced_rbac,
+    pod_of_workload,
+    rule,
+    service_account,
+)
+from ..common.openshift import BROUGHT, OWNER, SETTING
 from ..common.pods import pods_of
-from . import crds, openshift
-from .components import nfd, nv_ipam, nv_ipam_config, whereabouts
+from . import crds
+from .components import nfd, nv_ipam, whereabouts
 from .components.cni_plugins import cni_plugins, ipoib_cni, network_cnis
 from .components.device_plugins import rdma_shared, sriov
 from .components.doca_telemetry import doca_telemetry
@@ -30,8 +39,6 @@ from .components.multus import multus
 from .components.nic_configuration import nic_configuration
 from .components.nic_feature_discovery import nic_feature_discovery
 from .components.spectrum_x import spectrum_x
-from .namespaces import namespaces, unadmitted
-from .operator import chart_waves, operator_waves
 from .review import attachments_of, review
 from .rollout import Rollout, name_hash, tolerating
 
@@ -136,7 +143,7 @@ def cluster_rollout(spec: Object) -> Rollout:
     settings = spec.get("settings") or {}
     policy = (spec.get("cluster_policy") or {}).get("spec") or {}
     if settings.get(SETTING):
-        policy = openshift.remaining(policy)
+        policy = remaining(policy)
     return Rollout(spec.get("namespace") or DEFAULT_NAMESPACE, policy, settings)
 
 
@@ -172,7 +179,7 @@ def _components(spec: Object) -> list[Object]:
         found += [*containers_of_driver(rollout, groups, config_maps), *sriov(rollout), *rdma_shared(rollout)]
     found += _functions(spec, namespace, cluster.spec.get("global") or {})
     if cluster.openshift:
-        return openshift.admitted(_once(found), namespace)
+        return admitted(_once(found), namespace)
     if cluster.section("secondaryNetwork.multus") is not None or spec.get("networks") or spec.get("attachments"):
         found.append(crds.network_attachment_definition())
     return _once(found)
@@ -198,7 +205,7 @@ def _functions(spec: Object, namespace: str, defaults: Object) -> list[Object]:
 
 def _nv_ipam(spec: Object, cluster: Rollout) -> list[Object]:
     if not _reads_pool_objects(cluster):
-        return nv_ipam_config.nv_ipam_config(cluster, spec.get("pools") or [])
+        return nv_ipam.nv_ipam_config(cluster, spec.get("pools") or [])
     objects = nv_ipam.nv_ipam(cluster)
     return [*crds.nv_ipam(), *objects] if objects else []
 
@@ -265,3 +272,177 @@ def _refuse(violations: list[Violation]) -> None:
 def _sort_key(each: Object) -> tuple[str, str, str]:
     metadata = each["metadata"]
     return (each["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+# What is given to an operator: custom resources and what goes with them, as they are, in waves.
+#
+# Its own objects are those of its chart. What a policy refers to comes before it; networks and pools come behind, as
+# the operator brings the definitions of pools only with the policy that asks for nv-ipam.
+COMPONENT = "operator"
+_PREPARING = ("ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim")
+_POLICIES = ("NicClusterPolicy", "NicNodePolicy", "SriovOperatorConfig", "MaintenanceOperatorConfig")
+_CLUSTER_SCOPED_GROUP = "mellanox.com"
+_OF_OPERATORS = (
+    "sriovnetwork.openshift.io",
+    "nv-ipam.nvidia.com",
+    "configuration.net.nvidia.com",
+    "maintenance.nvidia.com",
+    "spectrumx.nvidia.com",
+)
+"""Groups whose operators look into their own namespace, where objects without one are meant for."""
+
+
+def operator_waves(spec: Object, order: Iterable[str]) -> dict[str, list[Object]]:
+    """Return by the name of its wave what a FabricSpec with a chart gives to the operator; ``order`` has all names."""
+    namespace = str(spec["chart"]["namespace"])
+    given = [_placed(canonical_given(each, COMPONENT), namespace) for each in spec.get("resources") or []]
+    waves: dict[str, list[Object]] = {name: [] for name in order}
+    for each in [*given, *map(nad.given_attachment, spec.get("attachments") or [])]:
+        waves[_wave_of(each)].append(each)
+    known = {each["metadata"]["name"] for each in waves["namespaces"]}
+    if namespace not in known:
+        waves["namespaces"].append(build("v1", "Namespace", namespace, "namespace"))
+    waves["namespaces"] = [admitting(each, namespace) for each in waves["namespaces"]]
+    violations = unadmitted(namespace, waves["namespaces"])
+    if violations:
+        raise InvalidInput(violations)
+    return waves
+
+
+def chart_waves(objects: Iterable[Object], order: Iterable[str]) -> dict[str, list[Object]]:
+    """Return what a chart makes by the name of its wave, definitions first."""
+    waves: dict[str, list[Object]] = {name: [] for name in order}
+    for each in objects:
+        kind = each["kind"]
+        name = {"Namespace": "namespaces", "CustomResourceDefinition": "crds"}.get(kind, "workloads")
+        waves["configs" if kind in _PREPARING else name].append(each)
+    return waves
+
+
+def group_of(body: Mapping[str, Any]) -> str:
+    """Return the API group of an object."""
+    return str(body.get("apiVersion", "")).rpartition("/")[0]
+
+
+def _wave_of(body: Object) -> str:
+    kind, group = body["kind"], group_of(body)
+    if kind in ("Namespace", "CustomResourceDefinition"):
+        return "namespaces" if kind == "Namespace" else "crds"
+    if group in (_CLUSTER_SCOPED_GROUP, *_OF_OPERATORS):
+        return "workloads" if kind in _POLICIES else "networks"
+    if kind == nad.KIND:
+        return "networks"
+    return "configs" if kind in _PREPARING else "objects"
+
+
+def _placed(body: Object, namespace: str) -> Object:
+    if group_of(body) in _OF_OPERATORS:
+        body["metadata"].setdefault("namespace", namespace)
+    return body
+
+
+# Objects as they are on OpenShift: nothing that it brings itself, and privileged pods that it admits.
+#
+# Facts: ``manifests`` of the Network Operator 26.4.1, where ``.RuntimeSpec.IsOpenshift`` is true. Each program whose
+# pods are privileged, on the host's network or with its folders has an account that may use the
+# SecurityContextConstraints ``privileged``, by a Role of the same name.
+_WORKLOADS = ("DaemonSet", "Deployment")
+_COMPONENT = "app.kubernetes.io/component"
+_ACCOUNTS = {"rdma-shared-device-plugin": "rdma-shared"}
+"""Accounts of programs that have none elsewhere; those of others are called as their component."""
+
+_USE_PRIVILEGED = rule(["security.openshift.io"], ["securitycontextconstraints"], ["use"], ["privileged"])
+
+
+def remaining(policy: Object) -> Object:
+    """Return a policy without the sections that OpenShift brings itself."""
+    secondary = policy.get(OWNER)
+    if not isinstance(secondary, dict):
+        return policy
+    return {**policy, OWNER: {name: part for name, part in secondary.items() if name not in BROUGHT}}
+
+
+def admitted(objects: list[Object], namespace: str) -> list[Object]:
+    """Return the objects with the accounts and Roles without which OpenShift does not admit their privileged pods."""
+    found = [_with_account(each) if _is_privileged(each) else each for each in objects]
+    accounts = {pod_of_workload(each)["serviceAccountName"]: _component(each) for each in found if _is_privileged(each)}
+    known = {each["metadata"]["name"] for each in found if each["kind"] == "ServiceAccount"}
+    roles = {each["metadata"]["name"] for each in found if each["kind"] == "Role"}
+    added = []
+    for account, component in sorted(accounts.items()):
+        if account not in known:
+            added.append(service_account(account, namespace, component))
+        if account not in roles:
+            added += namespaced_rbac(account, namespace, component, [_USE_PRIVILEGED])[1:]
+    return [_with_rule(each) if each["kind"] == "Role" and _name(each) in accounts else each for each in found] + added
+
+
+def _with_account(workload: Object) -> Object:
+    component = _component(workload)
+    template = workload["spec"]["template"]
+    pod = {"serviceAccountName": _ACCOUNTS.get(component, component), **template["spec"]}
+    return {**workload, "spec": {**workload["spec"], "template": {**template, "spec": pod}}}
+
+
+def _with_rule(role: Object) -> Object:
+    return {**role, "rules": [*role["rules"], canonical(_USE_PRIVILEGED)]}
+
+
+def _is_privileged(body: Object) -> bool:
+    """Tell whether a workload's pods ask for more than OpenShift gives to every account."""
+    if body["kind"] not in _WORKLOADS:
+        return False
+    pod = pod_of_workload(body)
+    containers = [*(pod.get("initContainers") or []), *pod["containers"]]
+    return (
+        bool(pod.get("hostNetwork"))
+        or any("hostPath" in volume for volume in pod.get("volumes") or [])
+        or any((each.get("securityContext") or {}).get("privileged") for each in containers)
+    )
+
+
+def _component(body: Object) -> str:
+    return str(body["metadata"]["labels"][_COMPONENT])
+
+
+def _name(body: Object) -> str:
+    return str(body["metadata"]["name"])
+
+
+ENFORCE = "pod-security.kubernetes.io/enforce"
+PRIVILEGED = "privileged"
+
+
+def namespaces(own: str, objects: Sequence[Object], given: Sequence[Object]) -> list[Object]:
+    """Return the namespaces that the objects live in; those given as such replace ours.
+
+    The components' pods are privileged, so their own namespace says so to pod security admission, unless it is given
+    with a level. Namespaces that every cluster has are left alone.
+    """
+    found = {each["metadata"]["name"]: admitting(each, own) for each in given}
+    for each in objects:
+        name = each["metadata"].get("namespace", "")
+        if name and name not in found and name != "default" and not name.startswith("kube-"):
+            found[name] = admitting(build("v1", "Namespace", name, "namespace"), own)
+    return list(found.values())
+
+
+def admitting(namespace: Object, own: str) -> Object:
+    """Return a namespace with the level that the components' pods need, where it is theirs and says none."""
+    metadata = namespace["metadata"]
+    labels: Mapping[str, Any] = metadata.get("labels") or {}
+    if metadata["name"] != own or ENFORCE in labels:
+        return namespace
+    return {**namespace, "metadata": {**metadata, "labels": {**labels, ENFORCE: PRIVILEGED}}}
+
+
+def unadmitted(own: str, found: Sequence[Object]) -> list[Violation]:
+    """Return what is wrong with the level of the namespace that the components' pods are in."""
+    levels = [each["metadata"]["labels"].get(ENFORCE) for each in found if each["metadata"]["name"] == own]
+    problem = f"keeps out the components' pods, which need the Pod Security level {PRIVILEGED}"
+    hint = f"label it {ENFORCE}: {PRIVILEGED}, or have the components in another namespace (rdma_fabric_namespace)"
+    return [
+        Violation("all inputs together", f"Namespace {own}", f"{problem}: its level is {level}", hint)
+        for level in levels
+        if level != PRIVILEGED
+    ]

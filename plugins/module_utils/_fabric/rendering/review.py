@@ -23,8 +23,7 @@ from ..checks import (
     nic_configuration,
     sriov_policies,
 )
-from ..checks.nv_ipam import POOL_KINDS, check_pool, claims_of
-from ..checks.nv_ipam_config import config_problems
+from ..checks.nv_ipam import POOL_KINDS, check_pool, claims_of, config_problems
 from ..checks.versions import node_slice_problems, pool_problems, reads_pool_objects, version_problems, webhook_problems
 from ..common.images import SECTION_COMPONENTS, effective_version
 from ..common.jsontext import Problem

@@ -155,7 +155,11 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
         "kind": _kind(probe, base, place, port_name, link_type),
         "lower": [],
     }
-    own = _own_address(probe, base) if facts["master"] and facts["link_type"] == "ether" else None
+    own = (
+        probe.text(f"{base}/bonding_slave/perm_hwaddr", limit=64)
+        if facts["master"] and facts["link_type"] == "ether"
+        else None
+    )
     if own:
         facts["permanent_mac"] = own
     index = probe.text(f"{base}/ifindex", limit=16) or ""
@@ -164,14 +168,6 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
     if others:
         facts["other_names"] = list(map(printable, others))
     return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci, index)
-
-
-def _own_address(probe: Probe, base: str) -> str | None:
-    """Return the address that a bond saved to restore it when the port leaves.
-
-    torvalds/linux, drivers/net/bonding/bond_sysfs_slave.c (perm_hwaddr_show). Other ports have no such file.
-    """
-    return probe.text(f"{base}/bonding_slave/perm_hwaddr", limit=64)
 
 
 def permanent_mac(netdev: ReadNetdev | PlannedNetdev) -> str | None:

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nam
 
 from ..objects.objects import Json, key_of
 from .errors import ApiFault, Fault
+from .snapshot import fetch_group
 from .transport import Connection
 
 _MOST_NAMED = 5
@@ -118,3 +119,24 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list):
         for below in value:
             yield from _fields(below)
+
+
+_VERSIONS = ("/apis/config.openshift.io/v1", "clusterversions")
+
+
+def objection_to_platform(connection: Connection, *, said: bool) -> str:
+    """Return what is wrong with ``said``, whether the cluster is said to be OpenShift; empty where it is right.
+
+    As the Network Operator does (``pkg/clustertype``), it is told by its kind ClusterVersion. Raises ``ApiFault``.
+    """
+    path, name = _VERSIONS
+    listed = fetch_group(connection, path) or {}
+    found = any(each.get("name") == name for each in listed.get("resources") or [])
+    if found and not said:
+        return "it is OpenShift, which would reject these privileged pods (next: set rdma_fabric_openshift: true)"
+    if said and not found:
+        return (
+            f"it is not OpenShift, as it has no {name}.config.openshift.io, and lacks what OpenShift includes (next: "
+            "remove rdma_fabric_openshift, or give the kubeconfig of the right cluster)"
+        )
+    return ""

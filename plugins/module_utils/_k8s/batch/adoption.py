@@ -15,8 +15,7 @@ from ..objects.inventory import union
 from ..objects.objects import MANAGED_BY, SET_LABEL, Item, Json, Key, key_of
 from ..objects.operators import STATE_LABEL, adopting, is_of_operator, running, without_operator
 from ..objects.projection import is_managed
-from .apply import patch
-from .merging import merge
+from .apply import merge, patch
 from .ownership import is_adoptable, objects_of_others
 from .record import record
 from .session import ADOPTED, Change, Session

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from ..api.answers import checked_object
@@ -15,7 +17,6 @@ from ..objects.changes import is_unchanged, unheld_fields
 from ..objects.client_side import is_client_side, taken_over, without
 from ..objects.field_owners import record_text
 from ..objects.objects import MANAGER, Item, Json, Key
-from .merging import merge
 from .session import CONFIGURED, CREATED, MOST_NAMED, UNCHANGED, Change, Session
 from .waiting import wait_for_definitions
 
@@ -214,3 +215,41 @@ def _predict(session: Session, item: Item, live: Json | None, reason: str) -> No
         live = get_object(session.connection, session.kinds, item.key)
     action = CREATED if live is None else CONFIGURED
     session.result.changes.append(Change(item.key, item.wave, action, live, item.body))
+
+
+_CONTENT_TYPE = "application/merge-patch+json"
+# Controllers write the status of an object all the time, and each time it is another version.
+_MOST_VERSIONS = 20
+
+
+def merge(
+    session: Session, key: Key, live: Json, change_of: Callable[[Json], Json], is_done: Callable[[Json], bool]
+) -> Json:
+    """Send a JSON merge patch, made anew for each version of the object; return the object as it is then.
+
+    ``change_of`` makes the patch of a live object, its ``resourceVersion`` in it. ``is_done`` tells of one that was
+    read again whether nothing is left to do, as when an answer was lost. Raises :class:`ApiFault`.
+    """
+    resource = session.kinds.find(key)
+    if resource is None:
+        raise ApiFault(Fault.NOT_FOUND, f"patch {key}: the server does not know the kind {key.kind}")
+    query = {"fieldManager": MANAGER, **({"dryRun": "All"} if session.request.check else {})}
+    for left in reversed(range(_MOST_VERSIONS)):
+        try:
+            answer = session.connection.request(
+                "patch",
+                object_path(key, resource),
+                what=str(key),
+                query=query,
+                body=change_of(live),
+                content_type=_CONTENT_TYPE,
+            )[1]
+            return checked_object(answer, key, f"patch {key}")
+        except ApiFault as fault:
+            found = get_object(session.connection, session.kinds, key) if fault.fault is Fault.CONFLICT else None
+            if found is None or not left:
+                raise
+            if is_done(found):
+                return found
+            live = found
+    return live

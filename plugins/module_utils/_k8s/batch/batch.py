@@ -24,26 +24,38 @@ from ..objects.inventory import (
     size_problem,
     union,
 )
-from ..objects.objects import DEFAULT_NAMESPACE, SET_LABEL, Item, Json, Key, key_of, read_waves, set_name_violations
-from ..objects.projection import is_managed
+from ..objects.objects import (
+    DEFAULT_NAMESPACE,
+    MANAGED_BY,
+    MANAGER,
+    SET_LABEL,
+    Item,
+    Json,
+    Key,
+    key_of,
+    read_waves,
+    set_name_violations,
+)
+from ..objects.projection import is_managed, is_ours
 from ..objects.readiness import is_workload
 from .adoption import adopt_all, find_adoptable
-from .apply import apply_waves
+from .apply import apply_waves, merge
+from .lease import Lease
 from .ownership import refuse_others, unlabelled, use_definitions
 from .prune import is_kept_kind, remove, say_what_is_going
-from .record import record
-from .release import release_all
+from .record import make_namespace, record
 from .session import (
     DELETED,
     MOST_NAMED,
+    RELEASED,
     BatchError,
     BatchRequest,
     BatchResult,
+    Change,
     Session,
     failure_text,
     names_of,
 )
-from .turn import end_turn, take_turn
 from .waiting import look_at_readiness, wait_until_gone, wait_until_ready
 
 
@@ -430,3 +442,81 @@ def _finished(session: Session) -> BatchResult:
     if result.failures:
         raise BatchError(failure_text(result, check=session.request.check), result)
     return result
+
+
+def take_turn(session: Session) -> Lease:
+    """Take the Lease of the set; its namespace is made first where it is not there yet. Raises ApiFault.
+
+    What somebody has left of a set whose namespace he deleted is removed without: no other run has a Lease there.
+    """
+    request = session.request
+    lease = Lease(session.connection, request.set_name, request.inventory_namespace, request.progress)
+    session.lease = lease
+    try:
+        lease.acquire()
+    except ApiFault as fault:
+        missing = fault.fault is Fault.NOT_FOUND and fault.details.get("kind") == "namespaces"
+        if not missing:
+            raise
+        if request.absent:
+            return lease
+        make_namespace(session)
+        lease.acquire()
+    session.connection.guard = lease.keep
+    return lease
+
+
+def end_turn(session: Session) -> None:
+    """Let the next run write to the set."""
+    notice = "" if session.lease is None else session.lease.release()
+    if notice:
+        session.result.notices.append(notice)
+
+
+WAVE = "release"
+# k8s.io/apimachinery: an empty list is taken for none given, a list with an empty entry takes all records away.
+_NO_RECORDS: list[Json] = [{}]
+
+
+def release_all(session: Session) -> None:
+    """Take label and record of the set off every object, and delete the set's inventory once all are released.
+
+    Failures are left in the session's result. A later run goes on with what the inventory still records.
+    """
+    set_name = session.request.set_name
+
+    def change_of(live: Json) -> Json:
+        return without_set_label(live, set_name)
+
+    def is_done(live: Json) -> bool:
+        return not (is_managed(live) and (live["metadata"].get("labels") or {}).get(SET_LABEL) == set_name)
+
+    for key in session.recorded:
+        live = session.snapshot.find(key) or get_object(session.connection, session.kinds, key)
+        if live is not None and not is_done(live):
+            try:
+                after = merge(session, key, live, change_of, is_done)
+            except ApiFault as fault:
+                session.result.failures.append((key, fault))
+                if fault.fatal:
+                    return
+                continue
+            session.result.changes.append(Change(key, WAVE, RELEASED, live, after))
+    place = inventory_key(set_name, session.request.inventory_namespace)
+    if not session.result.failures and session.snapshot.find(place) is not None:
+        remove(session, [place])
+
+
+def without_set_label(live: Json, set_name: str) -> Json:
+    """Return the JSON merge patch that leaves this version of an object to nobody. Pure."""
+    metadata = live["metadata"]
+    labels = metadata.get("labels") or {}
+    ours = {MANAGED_BY: MANAGER, SET_LABEL: set_name}
+    records = [record for record in metadata.get("managedFields") or [] if not is_ours(record)]
+    return {
+        "metadata": {
+            "resourceVersion": metadata.get("resourceVersion"),
+            "labels": {name: None for name, value in ours.items() if labels.get(name) == value},
+            "managedFields": records or _NO_RECORDS,
+        }
+    }

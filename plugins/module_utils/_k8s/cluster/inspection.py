@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Iterable, Mapping, Sequence, TypeVar
 
 from ..api.errors import ApiFault, Fault
-from ..api.kinds import CRD_GROUP, CRD_KIND, EVENTS, PODS, Kinds, Resource
+from ..api.kinds import CRD_GROUP, CRD_KIND, EVENTS, PODS, Kinds, Resource, object_path
 from ..api.snapshot import Snapshot, fetch_group, get_object, list_objects
 from ..api.transport import Connection
+from ..objects.client_side import LAST_APPLIED
 from ..objects.inventory import UnreadableInventory, inventory_key, recorded_keys, union
 from ..objects.objects import DEFAULT_NAMESPACE, SET_LABEL, Json, Key
-from ..objects.readiness import is_workload
-from .inspected import definition_row, events_about, node_row, pod_row, pods_among, shown
+from ..objects.readiness import is_ready, is_workload
+from .diagnosis import container_statuses, labels_of_pods
 from .nodes import all_nodes
-from .pod_logs import MOST_BYTES, logs_of, read_log
 
 _Read = TypeVar("_Read")
 _DEFINITIONS = Key(f"{CRD_GROUP}/v1", CRD_KIND, "", "")
@@ -218,3 +218,194 @@ def _has_events(body: Mapping[str, Any]) -> bool:
 def _order(body: Mapping[str, Any]) -> tuple[str, str, str]:
     metadata = body["metadata"]
     return str(body.get("kind", "")), str(metadata.get("namespace") or ""), str(metadata["name"])
+
+
+_OF_METADATA = ("name", "namespace", "labels", "creationTimestamp", "deletionTimestamp", "finalizers")
+# machineID, systemUUID and bootID name one machine.
+_OF_NODE_INFO = (
+    "architecture",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "operatingSystem",
+    "osImage",
+)
+_OF_EVENTS = (
+    "type",
+    "reason",
+    "message",
+    "count",
+    "series",
+    "firstTimestamp",
+    "lastTimestamp",
+    "eventTime",
+    "involvedObject",
+    "source",
+    "reportingComponent",
+)
+# Groups of what this collection, the operators that it takes the place of, and their components define.
+_GROUPS = (
+    "cert-manager.io",
+    "cni.cncf.io",
+    "mellanox.com",
+    "nfd.k8s-sigs.io",
+    "nvidia.com",
+    "sriovnetwork.openshift.io",
+)
+_OF_OURS = "rdma.fabric/"
+
+
+def shown(body: Json) -> Json:
+    """Return an object as it is, without what records who set its fields, and without a copy of itself."""
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
+    if "annotations" in metadata:
+        metadata["annotations"] = annotations
+    return {**body, "metadata": metadata}
+
+
+def pods_among(pods: Iterable[Json], workloads: Iterable[Json]) -> list[Json]:
+    """Return the pods that a workload of the same namespace selects."""
+    selectors: dict[str, list[Mapping[str, str]]] = {}
+    for body in workloads:
+        labels = labels_of_pods(body)
+        if labels:
+            selectors.setdefault(str(body["metadata"].get("namespace", "")), []).append(labels)
+    return [
+        pod
+        for pod in pods
+        if any(
+            labels.items() <= (pod["metadata"].get("labels") or {}).items()
+            for labels in selectors.get(str(pod["metadata"].get("namespace", "")), ())
+        )
+    ]
+
+
+def pod_row(pod: Json) -> Json:
+    """Return where a pod runs and its status, with the last messages of its containers; nothing of its environment."""
+    metadata = pod["metadata"]
+    owners = [f"{owner.get('kind')} {owner.get('name')}" for owner in metadata.get("ownerReferences") or []]
+    return {
+        **_kept(metadata, _OF_METADATA),
+        "owners": owners,
+        "node": str((pod.get("spec") or {}).get("nodeName") or ""),
+        "status": pod.get("status") or {},
+    }
+
+
+def node_row(node: Json) -> Json:
+    """Return of a node what decides about pods and devices; of its annotations only those of this collection."""
+    metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    return {
+        **_kept(metadata, _OF_METADATA),
+        "annotations": {name: value for name, value in annotations.items() if name.startswith(_OF_OURS)},
+        "unschedulable": bool(spec.get("unschedulable")),
+        "taints": spec.get("taints") or [],
+        **{name: status.get(name) or {} for name in ("allocatable", "capacity")},
+        "conditions": status.get("conditions") or [],
+        "info": _kept(status.get("nodeInfo") or {}, _OF_NODE_INFO),
+    }
+
+
+def events_about(events: Iterable[Json], is_meant: Callable[[Mapping[str, Any]], bool]) -> list[Json]:
+    """Return the events whose object is meant, the oldest first."""
+    kept = [_kept(event, _OF_EVENTS) for event in events if is_meant(event.get("involvedObject") or {})]
+    return sorted(kept, key=lambda event: (_time_of(event), str(event.get("reason")), str(event.get("message"))))
+
+
+def definition_row(body: Json) -> Json | None:
+    """Return which versions a definition of a custom resource has, None for one of somebody else's."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    group = str(spec.get("group", ""))
+    if not any(group == known or group.endswith(f".{known}") for known in _GROUPS):
+        return None
+    return {
+        "name": body["metadata"]["name"],
+        "labels": body["metadata"].get("labels") or {},
+        "versions": [_kept(version, ("name", "served", "storage")) for version in spec.get("versions") or []],
+        "stored": status.get("storedVersions") or [],
+        "conditions": status.get("conditions") or [],
+    }
+
+
+def _kept(fields: Mapping[str, Any], names: Sequence[str]) -> Json:
+    return {name: fields[name] for name in names if fields.get(name) not in (None, "", [], {})}
+
+
+def _time_of(event: Mapping[str, Any]) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or "")
+
+
+MOST_BYTES = 256 * 1024
+"""What is kept of one log, its end."""
+# The server counts its limit from the first of the lines that are asked for, and the last ones are the telling ones.
+_MOST_ASKED = 4 * MOST_BYTES
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of one container; ``previous`` is that of the one before the last restart."""
+
+    namespace: str
+    pod: str
+    container: str
+    previous: bool
+    owner: str = ""
+
+    @property
+    def path(self) -> str:
+        """Its place in a folder of logs."""
+        return f"{self.namespace}/{self.pod}/{self.container}{'.previous' if self.previous else ''}.log"
+
+    def __str__(self) -> str:
+        """Its name as a person reads it."""
+        return f"the log of {self.namespace}/{self.pod}, container {self.container}"
+
+
+def logs_of(pods: Iterable[Mapping[str, Any]]) -> list[Log]:
+    """Return the logs worth reading of pods: of containers that have run and are not ready.
+
+    The first of each workload come before the second of any, so that a bound leaves none of them out for another.
+    """
+    ranked: list[tuple[int, Log]] = []
+    ranks: dict[str, int] = {}
+    for pod in sorted(pods, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"])):
+        if is_ready(pod) or (pod.get("status") or {}).get("phase") == "Succeeded":
+            continue
+        for log in _of_pod(pod):
+            ranks[log.owner] = ranks.get(log.owner, 0) + 1
+            ranked.append((ranks[log.owner], log))
+    return [log for _rank, log in sorted(ranked, key=lambda each: each[0])]
+
+
+def _of_pod(pod: Mapping[str, Any]) -> list[Log]:
+    metadata = pod["metadata"]
+    namespace, name = str(metadata.get("namespace", "")), str(metadata["name"])
+    owners = metadata.get("ownerReferences") or [{}]
+    owner = f"{namespace}/{owners[0].get('kind')}/{owners[0].get('name', name)}"
+    found = []
+    for container in container_statuses(pod):
+        state = container.get("state") or {}
+        ended_before = bool((container.get("lastState") or {}).get("terminated"))
+        # One that waits and has not ended before (its image is missing, say) has said nothing.
+        if container.get("ready") or not (ended_before or "running" in state or "terminated" in state):
+            continue
+        previous = ended_before and "waiting" in state
+        found.append(Log(namespace, name, str(container.get("name", "")), previous, owner))
+    return found
+
+
+def read_log(connection: Connection, log: Log, lines: int) -> tuple[str, bool]:
+    """Return the last ``lines`` of a log, ``MOST_BYTES`` at most, and whether bytes were cut. Raises ApiFault."""
+    path = f"{object_path(Key('v1', 'Pod', log.namespace, log.pod), PODS)}/log"
+    query = {"container": log.container, "tailLines": str(lines), "limitBytes": str(_MOST_ASKED), "timestamps": "true"}
+    if log.previous:
+        query["previous"] = "true"
+    data = connection.content(path, what=str(log), query=query)
+    if len(data) <= MOST_BYTES:
+        return data.decode("utf-8", "replace"), False
+    kept = data[-MOST_BYTES:]
+    # Half a line says less than it seems to, and half a secret is not known for one.
+    return kept.partition(b"\n")[2].decode("utf-8", "replace"), True

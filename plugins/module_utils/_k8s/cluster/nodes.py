@@ -14,7 +14,7 @@ from ..api.kinds import PODS, Resource, object_path
 from ..api.snapshot import list_objects
 from ..api.transport import Connection, Patience
 from ..objects.objects import MANAGER, Json, Key
-from .deletion import delete_as_read
+from .leases import delete_as_read
 
 _NODES = Resource("nodes", False)
 _DAEMON_SETS = Resource("daemonsets", True)

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import NIC_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.on_node import drivers_of, waits
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import left_out, placed, why_unplaced
 from ansible_collections.rdma.fabric.tests.recorded_operator import leaves

@@ -71,7 +71,7 @@ def take_snapshot(
             {"version": version, "words": _route(route, here)}
             for version in sorted(routes)
             for route in sorted(routes[version], key=_nearness)
-            if _is_lasting(route)
+            if (route.get("protocol") not in _FLEETING and "expires" not in route and bool(route.get("dst")))
         ],
     }
 
@@ -208,10 +208,6 @@ def _address(name: str, entry: Shown) -> list[str]:
     if entry.get("noprefixroute"):
         words.append("noprefixroute")
     return words
-
-
-def _is_lasting(route: Shown) -> bool:
-    return route.get("protocol") not in _FLEETING and "expires" not in route and bool(route.get("dst"))
 
 
 def _nearness(route: Shown) -> int:
