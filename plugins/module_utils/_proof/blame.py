@@ -255,7 +255,7 @@ class _Case:
     ) -> tuple[list[Accused], dict[Cause, set[int]]]:
         """Return the causes that explain the most ways one after the other, and what the causes left would explain."""
         found: list[Accused] = []
-        left, aside = dict(covered), set()
+        left, aside = covered, set()
         order = [(-len(ways), place, cause) for place, (cause, ways) in enumerate(left.items())]
         heapify(order)
         while order:
@@ -275,8 +275,11 @@ class _Case:
             if only_sure and not any(self._sure(each, best) for each in alike):
                 continue
             found.append(self._accused(alike, best, sure=only_sure))
-            for each in {cause for number in best for cause in self._causes_of_way(number) if cause in left}:
-                left[each] = left[each] - best
+            # In place, way by way: those of a network are thousands.
+            for number in [*best]:
+                for each in self._causes_of_way(number):
+                    if each in left:
+                        left[each].discard(number)
         return found, {cause: ways for cause, ways in left.items() if ways}
 
     def _causes_of_way(self, number: int) -> Iterable[Cause]:
@@ -368,11 +371,13 @@ class _Case:
         known = {end for each in accused if each.sure for name, end in each.ends if name == network}
         good = [end for end in ends if all((half, network, end) in self.good for half in ("send", "receive"))]
         doubtful = set(ends) - known.union(good)
-        wanted = [pair for each in accused for pair in self._telling(each, network, ends, met, random)]
+        leaves = self._by_leaf(network, ends)
+        wanted = [p for each in accused for p in self._telling(each, network, ends, leaves, met=met, random=random)]
         own = [way for way in (self.ways[number] for number in sorted(self.open)) if way.parts[0][1] == network]
         # One pair of a path at a time, as it may take no more.
         paths = {way.suspects: way for way in own if not {"send", "receive"} & {part[0] for part in way.suspects}}
-        wanted += [self._alike(way, good, random) for way in paths.values()]
+        by_leaf = self._by_leaf(network, good)
+        wanted += [self._alike(way, by_leaf, random) for way in paths.values()]
         free = set(ends)
         turn: Round = []
 
@@ -408,20 +413,33 @@ class _Case:
             beside.pop(leaf, None)
         return [end for leaf, end in beside.items() if leaf and not {("up", leaf), ("down", leaf)} <= self.good]
 
+    def _by_leaf(self, network: str, ends: Iterable[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for end in ends:
+            found.setdefault(self.leaf_of((network, end)), []).append(end)
+        return found
+
     def _same_leaf(self, network: str, one: int, other: int) -> bool:
         return self.leaf_of((network, one)) == self.leaf_of((network, other))
 
-    def _alike(self, way: _Way, good: Sequence[int], random: Random) -> Pair:
-        """Return another pair of good ends on the path of a failing one, or that pair again."""
+    def _alike(self, way: _Way, good: Mapping[str, Sequence[int]], random: Random) -> Pair:
+        """Return another pair of ends on the path of a failing one, ``good`` by leaf, or that pair again."""
         (_send, network, sender), (_receive, _network, receiver) = way.parts[:2]
         both = []
         for end in (sender, receiver):
-            beside = [each for each in good if self.leaf_of((network, each)) == self.leaf_of((network, end))]
+            beside = good.get(self.leaf_of((network, end)))
             both.append(random.choice(beside) if beside and self.leaf_of((network, end)) else end)
         return both[0], both[1]
 
     def _telling(
-        self, accused: Accused, network: str, ends: Sequence[int], met: Collection[Pair], random: Random
+        self,
+        accused: Accused,
+        network: str,
+        ends: Sequence[int],
+        by_leaf: Mapping[str, Sequence[int]],
+        *,
+        met: Collection[Pair],
+        random: Random,
     ) -> Iterator[Pair]:
         """Yield a few pairs that would fail by some of the causes that are named together, and pass by others."""
         own = [end for name, end in accused.ends if name == network]
@@ -429,7 +447,7 @@ class _Case:
         if len(shared) < 2 or not accused.sure:
             return
         for one in random.sample(own, min(len(own), _TRIES)):
-            beside = [end for end in ends if self._same_leaf(network, one, end)]
+            beside = by_leaf[self.leaf_of((network, one))]
             others = random.sample(beside, min(len(beside), _TRIES)) + random.sample(ends, min(len(ends), _TRIES))
             for other in others:
                 if one != other and pair_of(one, other) not in met and self._differs(accused, network, one, other):
