@@ -66,6 +66,7 @@ _OF_RUNS = (
     "report.json",
     "report.html",
     "verify.json",
+    "verify.rows.jsonl",
     "verify.xml",
     "drift.json",
     "drift.xml",

@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     make_plan,
     plan_lines,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import ROWS_FILE, Written
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     host_document_violations,
     spec_violations,
@@ -67,6 +68,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import (
     PodShell,
     resources_by_network,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile, plan_of, unfinished
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import ProofRun, Request, first_pods
 
 _POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout")
@@ -136,18 +138,27 @@ class ActionModule(ClusterAction):
                 hosts = [each for each in read_host_documents(run_dir / "hosts") if each["host"] in spec["hosts"]]
                 facts = {each["host"]: each["facts"] for each in hosts}
                 around = self._around(arguments, facts, pods, task_vars)
-                plan = make_plan(options_of(arguments, int(pods.run, 16)), around)
                 flaws = expected_violations(arguments["expected"], around.networks)
                 if flaws:
                     raise InvalidInput(flaws)
-                plan["parity"] = compared(plan["networks"], facts, ports_behind(spec, hosts), arguments["expected"])
-                request = request_of(arguments, plan, pods.run, facts)
+
+                def asked(seed: int) -> Request:
+                    plan = make_plan(options_of(arguments, seed), around)
+                    ports = ports_behind(spec, hosts)
+                    plan["parity"] = compared(plan["networks"], facts, ports, arguments["expected"])
+                    return request_of(arguments, plan, pods.run, facts)
+
+                before = unfinished(run_dir / ROWS_FILE)
+                request = asked(before.seed if before.rows else int(pods.run, 16))
+                if before.rows and before.plan != plan_of(request):
+                    before, request = Written(), asked(int(pods.run, 16))
                 pods.try_out(first_pods(request))
                 if self.check_mode:
+                    plan = dict(request.plan)
                     lines = plan_lines(plan, request.image)
                     said = [*finding_lines(plan["parity"]), *notices_of(request)]
                     return {"changed": True, "plan": plan, "msg": lines, "notices": said}
-                return self._prove(request, pods, client, run_dir)
+                return self._prove(request, pods, client, run_dir, before)
             except (ApiFault, BatchError) as err:
                 unanswered = isinstance(err, ApiFault) and err.passing
                 raise ActionFailure(str(err), unanswered=unanswered) from err
@@ -206,11 +217,15 @@ class ActionModule(ClusterAction):
             raise ActionFailure("\n".join(documents.node_failure_lines(document)), **result)
         return result
 
-    def _measured(self, request: Request, pods: ClusterPods, client: Client) -> documents.Document:
-        """Run every pair of a request; return the document of that."""
+    def _measured(
+        self, request: Request, pods: ClusterPods, client: Client, rows: RowsFile | None = None
+    ) -> documents.Document:
+        """Run every pair of a request that is not in ``rows``; return the document of that."""
         started = Stopwatch()
         shell = PodShell(Executor(WebSockets(client), stopped=pods.stop.is_set), pods.connection)
         proof_run = ProofRun(request, pods, shell, time.monotonic, self.progress, stop=pods.stop)
+        if rows:
+            proof_run.rows, proof_run.keep = [*rows.known], rows.keep
         proof_run.run()
         return documents.build_document(
             request.plan,
@@ -220,23 +235,28 @@ class ActionModule(ClusterAction):
             sides=proof_run.sides,
             started_at=started.at,
             seconds=started.seconds(),
+            brief=bool(rows) and request.brief,
         )
 
-    def _prove(self, request: Request, pods: ClusterPods, client: Client, run_dir: Path) -> dict[str, Any]:
+    def _prove(
+        self, request: Request, pods: ClusterPods, client: Client, run_dir: Path, before: Written
+    ) -> dict[str, Any]:
         for line in finding_lines(request.plan["parity"]):
             self.progress(line)
+        rows = RowsFile(run_dir / ROWS_FILE, request, before)
         with interruptible(pods.stop):
             pods.sweep(network["namespace"] for network in request.plan["networks"])
-            document = self._measured(request, pods, client)
+            document = self._measured(request, pods, client, rows)
         files = {"verify_json": run_dir / "verify.json", "verify_junit": run_dir / "verify.xml"}
         write_if_different(files["verify_json"], documents.document_text(document))
         write_if_different(files["verify_junit"], junit_text(document))
+        rows.end(document["verdict"])
         result = {
             "changed": True,
             "verdict": document["verdict"],
             "recap": recap_of(document),
             "plan": request.plan,
-            "notices": [*notices_of(request), *pods.notices],
+            "notices": [*notices_of(request), *rows.notices(), *pods.notices],
             **{key: str(path) for key, path in files.items()},
         }
         if document["verdict"] == "fail":

@@ -16,7 +16,8 @@ description:
     always removes the pods.
   - Device and GID index are determined in each pod. Rates are judged against the slower port and the PCIe links in the
     facts of the hosts. Rates of emulated devices (soft RoCE) are reported and not judged.
-  - Writes C(verify.json) and C(verify.xml) (JUnit) to the run directory. M(rdma.fabric.fabric_report) shows them.
+  - Writes C(verify.json), C(verify.rows.jsonl) and C(verify.xml) (JUnit) to the run directory.
+    M(rdma.fabric.fabric_report) shows them.
   - Fails when any test fails. The message names pair, rail, test, cause and next step.
   - Everything that prevents the proof is reported at once, before any pod is created.
 notes:
@@ -25,6 +26,8 @@ notes:
   - Networks whose masters are different ports are tested at the same time, the others one after another.
   - The user needs C(list) on pods of all namespaces. With O(node) also C(get) on nodes, and C(list) on Leases in the
     namespace of the slots.
+  - Of a run that was cut off within 24 hours, pairs that passed are not tested again, provided that nodes, networks
+    and settings are the same. Delete C(verify.rows.jsonl) to test all of them.
   - Pods end by themselves if the controller is killed. The next run removes pods left by an earlier one.
 author:
   - The rdma.fabric contributors (@rdma-fabric)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import ROWS_FILE, read_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._report.proofs import (
     nccl_violations,
     verification_violations,
@@ -18,8 +19,18 @@ from .documents import MAX_VALIDATION_BYTES, parse_document
 
 
 def read_verification(path: Path) -> dict[str, Any] | None:
-    """Return the document of a fabric test; None when there is none. Raises InvalidInput with all that is wrong."""
-    return _read(path, verification_violations, "verify")
+    """Return the document of a fabric test; None when there is none. Raises InvalidInput with all that is wrong.
+
+    Pairs that pass are in the file of rows where there are many.
+    """
+    document = _read(path, verification_violations, "verify")
+    rows = path.with_name(ROWS_FILE)
+    if document and document.get("brief") and rows.is_file():
+        with rows.open(encoding="utf-8", errors="replace") as lines:
+            written = read_lines(lines)
+        if written.run == document["run"]:
+            document["pairs"] += [row for row in written.rows if row["verdict"] == "pass"]
+    return document
 
 
 def read_nccl(path: Path) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import judge_pair, may_meet
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, device_limits, lead
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import brief_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell, ShellTrouble, trouble_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import (
     Known,
@@ -47,11 +48,16 @@ Result = TypeVar("Result")
 End = Tuple[str, str]
 """A network and one of its nodes."""
 
+Turns = Mapping[str, Sequence[Sequence[Sequence[str]]]]
+"""Rounds of pairs of nodes by network."""
+
 # The interface that Multus gives the first network of a pod.
 INTERFACE = "net1"
 _REACH = 30
 """Seconds that a busy node may take to start a command, beside the command's own limit."""
 _AFTER = 5
+MOST_WHOLE = 1_000
+"""Pairs of a plan of which every row is kept whole, with outputs and commands; of more those that pass are brief."""
 
 
 class TestPods(Protocol):
@@ -88,10 +94,18 @@ class Request:
     runtime_class: str = ""
     parallel: int = AT_ONCE
 
+    @property
+    def brief(self) -> bool:
+        """Whether of pairs that pass no more is kept than what was measured."""
+        return sum(len(turn) for each in self.plan["networks"] for turn in each["rounds"]) > MOST_WHOLE
+
 
 @dataclass
 class ProofRun:
-    """A running proof; ``stop`` ends every wait in it, ``pause`` waits for so many seconds."""
+    """A running proof; ``stop`` ends every wait in it, ``pause`` waits for so many seconds.
+
+    Pairs of planned rounds that are in ``rows`` from the start are not tested again. ``keep`` gets each row once.
+    """
 
     request: Request
     pods: TestPods
@@ -102,6 +116,7 @@ class ProofRun:
     pause: Callable[[float], object] | None = None
     rows: list[Json] = field(default_factory=list)
     sides: dict[str, list[Side]] = field(default_factory=dict)
+    keep: Callable[[Sequence[Json]], object] = lambda _rows: None
 
     def run(self) -> None:
         """Test every network of the plan; the results are in ``rows`` and ``sides``."""
@@ -109,15 +124,34 @@ class ProofRun:
         for index, network in enumerate(self.request.plan["networks"]):
             waves[network["wave"]].append(index)
         for _wave, indices in sorted(waves.items()):
+            numbers, turns = self._left([self.request.plan["networks"][index] for index in indices])
+            if not turns:
+                continue
             manifests = {index: pods_of(self.request, index) for index in indices}
             everything = [pod for pods in manifests.values() for pod in pods]
             try:
                 self._at_once(self.pods.make, everything)
-                self._test(manifests)
+                self._test(manifests, numbers, turns)
             finally:
                 self.pods.remove(everything)
 
-    def _test(self, manifests: Mapping[int, Sequence[Json]]) -> None:
+    def _left(self, networks: Sequence[Json]) -> tuple[list[int], Turns]:
+        """Return the numbers of the rounds that are left to test, and these by network."""
+        known = {(row["network"], row["round"], row["a"], row["b"]) for row in self.rows}
+        left = {
+            each["network"]: {
+                number: [pair for pair in turn if (each["network"], number, *pair) not in known]
+                for number, turn in enumerate(each["rounds"])
+            }
+            for each in networks
+        }
+        numbers = sorted({number for turns in left.values() for number, turn in turns.items() if turn})
+        if numbers:
+            return numbers, {name: [turns.get(number, []) for number in numbers] for name, turns in left.items()}
+        numbers = [max(map(len, left.values()))]
+        return numbers, self._further(networks, numbers[0])
+
+    def _test(self, manifests: Mapping[int, Sequence[Json]], numbers: list[int], turns: Turns) -> None:
         networks = [self.request.plan["networks"][index] for index in manifests]
         places: dict[str, list[str]] = defaultdict(list)
         pods: dict[End, str] = {}
@@ -145,12 +179,10 @@ class ProofRun:
             return examine(self.shell, node, place, network=name, mtu=mtu, limits=limits, gpu=gpu)
 
         sides = dict(zip(pods, self._at_once(look, pods)))
-        turns = {network["network"]: network["rounds"] for network in networks}
-        before = 0
         while turns:
-            self._meet([network for network in networks if network["network"] in turns], turns, sides, before)
-            before += max(map(len, turns.values()))
-            turns = self._further(networks, before)
+            self._meet([network for network in networks if network["network"] in turns], turns, sides, numbers)
+            numbers = [numbers[-1] + 1]
+            turns = self._further(networks, numbers[0])
         for network in networks:
             self.sides[network["network"]] = [sides[(network["network"], node)] for node in sorted(network["nodes"])]
 
@@ -160,10 +192,8 @@ class ProofRun:
         turns = next_turns(networks, self.rows, self.request.plan.get("seed", 0)) if may else {}
         return {name: [turn] for name, turn in turns.items() if name in may}
 
-    def _meet(
-        self, networks: Sequence[Json], turns: Mapping[str, Sequence[Any]], sides: dict[End, Side], before: int
-    ) -> None:
-        """Let the pods of these networks meet in these rounds after so many others, and take the rows of it."""
+    def _meet(self, networks: Sequence[Json], turns: Turns, sides: dict[End, Side], numbers: Sequence[int]) -> None:
+        """Let the pods of these networks meet in these rounds of these numbers, and take the rows of it."""
         slots: dict[End, list[Slot]] = defaultdict(list)
         for network in networks:
             name, settings = network["network"], self._settings(network)
@@ -198,7 +228,7 @@ class ProofRun:
             (self.pause or self.stop.wait)(max(0.0, begin + number * limit - self.now()))
             pairs = sum(len(each[number]) for each in turns.values() if number < len(each))
             left = (rounds - number) * limit
-            self.progress(f"round {before + number + 1} of {before + rounds}: {pairs} pairs, {left} s at most are left")
+            self.progress(f"round {numbers[number] + 1} of {numbers[-1] + 1}: {pairs} pairs, {left} s at most are left")
         reached = [end for end, problem in told.items() if problem is None]
         found = dict(zip(reached, self._at_once(ask, reached)))
         words: dict[End, Words] = {}
@@ -212,14 +242,17 @@ class ProofRun:
         for network in networks:
             name, settings = network["network"], self._settings(network)
             for number, turn in enumerate(turns[name]):
+                if not turn:
+                    continue
                 rows = []
                 for pair in turn:
                     met = [sides[(name, node)] for node in pair]
                     said = {node: words.get((name, node), Words()).slots.get(number, {}) for node in pair}
                     tests = judge_pair(met[0], met[1], said, settings, number)
-                    rows.append(pair_row(network, pair, tests, before + number))
-                self.rows += rows
-                self.progress(f"{network_label(network)}: round {before + number + 1}: {said_of(rows)}")
+                    rows.append(pair_row(network, pair, tests, numbers[number]))
+                self.keep(rows)
+                self.rows += map(brief_row, rows) if self.request.brief else rows
+                self.progress(f"{network_label(network)}: round {numbers[number] + 1}: {said_of(rows)}")
 
     def _settings(self, network: Json) -> Settings:
         return self.request.settings._replace(mtu=network["mtu"], idle=self.request.pairs_of)

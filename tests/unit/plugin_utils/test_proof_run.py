@@ -9,7 +9,8 @@ import os
 import signal
 import threading
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Sequence
 
 import pytest
 
@@ -24,9 +25,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import NETWORK_STATUS
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import Written
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import Interrupted, interruptible
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire import run as run_of_proof
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods, PodShell
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile, plan_of, unfinished, written
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import (
     ProofRun,
     Request,
@@ -122,6 +126,70 @@ def test_every_pair_of_every_network_is_tested_and_nothing_is_left() -> None:
     assert {name: len(found) for name, found in proof_run.sides.items()} == {"ns/rail0": 3, "ns/rail1": 3}
     assert world.left() == []
     assert world.pods.notices == []
+
+
+def test_each_row_is_kept_once_and_of_many_pairs_those_that_pass_are_held_briefly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: dict[int, list[Json]] = {}
+    for most in (12, 11):
+        monkeypatch.setattr(run_of_proof, "MOST_WHOLE", most)
+        world = World(["a", "b", "c", "d"], networks=2)
+        proof_run, kept[most] = world.proof_run(), []
+        proof_run.keep = kept[most].extend
+        proof_run.run()
+        assert len(kept[most]) == len(proof_run.rows) == 12
+        assert proof_run.request.brief == (most == 11)
+        assert (proof_run.rows == kept[most]) == (most == 12)
+        assert {len(row["tests"]) for row in proof_run.rows} == {9 if most == 12 else 3}
+    assert kept[11] == kept[12]
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_pairs_that_did_not_pass(tmp_path: Path) -> None:
+    nodes = ["a", "b", "c", "d"]
+    world = World(nodes, networks=2, waves=2)
+    world.plan["seed"] = 7
+    first, path = world.proof_run(), tmp_path / "verify.rows.jsonl"
+    begun = RowsFile(path, first.request, Written())
+
+    def keep(rows: Sequence[Json]) -> None:
+        begun.keep([{**row, "verdict": "fail"} if row["a"] == "a" and row["round"] == 1 else row for row in rows])
+        if {row["network"] for row in rows} == {"ns/rail1"}:
+            raise KeyboardInterrupt
+
+    first.keep = keep
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    before = unfinished(path)
+    assert (before.seed, before.plan, len(before.rows)) == (7, plan_of(first.request), 8)
+    again = World(nodes, networks=2, waves=2)
+    again.plan["seed"] = 7
+    proof_run = again.proof_run()
+    rows = RowsFile(path, proof_run.request, before)
+    proof_run.rows, proof_run.keep = [*rows.known], rows.keep
+    proof_run.run()
+    tested = [pod for pod, program, *_ in again.shell.calls if program == "begin"]
+    assert len(rows.known) == 7
+    pairs = [(row["network"], row["a"], row["b"]) for row in proof_run.rows]
+    assert len(pairs) == len(set(pairs)) == 12
+    assert len(tested) == 2 + 4, "of the first network one pair, of the other one all pods"
+    assert rows.notices() == [
+        f"7 pairs passed in a run that was cut off, and were not tested again (delete {path} to test them)"
+    ]
+    rows.end("pass")
+    assert unfinished(path) == Written()
+    assert len(written(path).rows) == 12
+
+
+def test_what_was_found_long_ago_is_not_counted_on(tmp_path: Path) -> None:
+    world, path = World(["a", "b"]), tmp_path / "verify.rows.jsonl"
+    world.plan["seed"] = 7
+    proof_run = world.proof_run()
+    proof_run.keep = RowsFile(path, proof_run.request, Written()).keep
+    proof_run.run()
+    assert len(unfinished(path).rows) == 1
+    os.utime(path, (0, 0))
+    assert unfinished(path) == Written()
 
 
 def test_networks_of_a_wave_are_tested_at_once_and_waves_one_after_another() -> None:

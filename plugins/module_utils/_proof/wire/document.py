@@ -88,8 +88,12 @@ def build_document(
     sides: Mapping[str, Sequence[Side]],
     started_at: str,
     seconds: float,
+    brief: bool = False,
 ) -> Document:
-    """Return the document of one run. ``sides`` are by network; ``started_at`` is an ISO 8601 time in UTC."""
+    """Return the document of one run. ``sides`` are by network; ``started_at`` is an ISO 8601 time in UTC.
+
+    Pairs that pass are not in the text of a ``brief`` one, but in the file beside it (``rows``).
+    """
     accused = accused_by_network(plan["networks"], rows)
     networks = [
         {**_network_row(network, rows, sides.get(network["network"], ())), "accused": accused[network["network"]]}
@@ -108,6 +112,7 @@ def build_document(
         "networks": networks,
         "left_out": list(plan["left_out"]),
         "parity": parity,
+        "brief": brief,
         "pairs": list(rows),
         "counts": {"total": len(rows), **{verdict: counts[verdict] for verdict in VERDICTS}},
         "verdict": "fail" if fails else "reported" if counts["reported"] else "pass",
@@ -142,7 +147,9 @@ def node_failure_lines(document: Document) -> list[str]:
 
 def document_text(document: Document) -> str:
     """Return the document as JSON text: sorted keys, plain ASCII, one newline at the end."""
-    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+    kept = [row for row in document.get("pairs", ()) if row["verdict"] != "pass"]
+    written = {**document, "pairs": kept} if document.get("brief") else document
+    return json.dumps(written, indent=1, sort_keys=True) + "\n"
 
 
 def failure_lines(document: Document, most: int = 20) -> list[str]:

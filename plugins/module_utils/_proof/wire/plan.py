@@ -28,7 +28,7 @@ MOST_AT_ONCE = 256
 """Each takes a thread here, and a stream of the API server and of a kubelet: with its descriptors this many stay below
 the usual limit of 1024 of a process."""
 MOST_PAIRS = 100_000
-"""Pairs of one run, over all networks. Each takes some 4 kB of ``verify.json``, which the report reads whole."""
+"""Pairs of one run, over all networks, which the report reads whole: one that fails has some 4 kB in a file."""
 LEAF_LABEL = "network.topology.nvidia.com/leaf"
 """The leaf switch of a node, as Topograph labels it (NVIDIA/topograph, pkg/topology)."""
 _SOURCE = "verify"
