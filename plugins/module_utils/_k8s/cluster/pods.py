@@ -79,6 +79,7 @@ def wait_for_pods(
     seen: set[str] = set()
     found: dict[str, PodView] = {}
     while True:
+        asked = clock.now()
         try:
             with connection.until(deadline):
                 found = {view.name: view for view in map(pod_view, list_pods(connection, namespace, selector))}
@@ -95,7 +96,8 @@ def wait_for_pods(
             said = clock.now()
             why = (waiting[0].reasons or [waiting[0].phase or "not there yet"])[0]
             progress(f"{len(wanted) - len(waiting)}/{len(wanted)} test pods ready, {waiting[0].name}: {why}")
-        clock.sleep(interval)
+        # No more than half of the time goes into asking: the list of thousands of pods is long.
+        clock.sleep(max(interval, clock.now() - asked))
         interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
 
 
