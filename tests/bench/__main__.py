@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.tests.bench import (  # noqa: E402 - found 
 )
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed  # noqa: E402
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane  # noqa: E402
+from ansible_collections.rdma.fabric.tests.lab.programs import gather_api  # noqa: E402
 
 FOLDER = BUILD / "bench"
 RESULTS = BUILD / "bench.json"
@@ -66,6 +67,7 @@ BOUNDS = {
     "proof.requests_per_pod": 5,
     "proof.execs_per_pod": 2,
     "proof.bytes_per_passing_pair": 200,
+    "proof.bytes_of_a_row": 200,
     "proof.exponent": 1.05,
     "site.steady.modules_per_host": 1,
     "site.steady.skipped_per_host": 0,
@@ -99,6 +101,8 @@ OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "rollout": rollout.measure,
     "racks": rollout.measure_racks,
 }
+# Their pods have a scheduler and kubelets of their own.
+WITHOUT_CONTROLLERS = ("proof",)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -149,7 +153,8 @@ def run_part(part: str) -> dict[str, float]:
     folder.mkdir(parents=True)
     if part in OF_HOSTS:
         return OF_HOSTS[part](folder / "runs")
-    with ControlPlane(folder / "cluster") as control_plane:
+    programs = gather_api() if part in WITHOUT_CONTROLLERS else None
+    with ControlPlane(folder / "cluster", programs=programs) as control_plane:
         return OF_CLUSTERS[part](control_plane, folder / "runs")
 
 

@@ -1,16 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counts what a test of the fabric costs the API server and the controller, with 64 and with 1,000 nodes.
+"""Counts what a test of the fabric costs the API server and the controller, with 64 and with 1,000 nodes on 8 networks.
 
-The pods are KWOK's: they are placed, made ready and removed as real ones, and their commands run on this machine. What
-would run in a pod is a stand-in that reads its table and answers at once with what the scripts print of good pairs, so
-that nothing but the controller's own work is measured. Both sizes have the same rounds.
+The API server is real, the pods are those of ``pods``: they answer at once with what the scripts print of good pairs,
+so that nothing but the controller's own work is measured. Both sizes have the same rounds.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 import resource
@@ -23,45 +21,23 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import E
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, document_text
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import ROWS_FILE, Written
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods, PodShell
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import ProofRun, Request
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
-from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running
+from ansible_collections.rdma.fabric.tests.bench.pods import running_pods
 from ansible_collections.rdma.fabric.tests.lab.audit import ADMIN_USER
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.programs import gather
 
 SIZES = (64, 1000)
+NETWORKS = 8
 ROUNDS = 6
 RESOURCE = "rdma/rdma_shared_device_a"
 PARALLEL = 16
-# What the scripts print of a good pair on hardware: rates, a latency, and a counter of waiting that rose.
-_PODS = """#!/bin/sh
-place={folder}/scratch/${{4##*/}}
-case $3 in
-  begin) while read -r l && [ "$l" != end ]; do case $l in slot*) echo "$l";; esac; done >$place; echo begun;;
-  collect)
-    echo 'b h9 h28=120'
-    while read -r slot n role rest; do
-      case $role in
-        low) w='1048576 20000 387.42 386.91 0.046124 h28+412' l='2 1000 1.82 5.46 1.91 1.93 0.10 2.73 3.64'
-          echo "$n|p0 9 4 4 0.051|r0 3|w0 14 $w|l0 12 $l";;
-        high) echo "$n|p0 9 4 4 0.049|v0 14 1048576 20000 388.01 387.12 0.046149 h28+398";;
-      esac
-    done <$place
-    echo end;;
-esac
-"""
-
-
-class GoodNodes(ExecNodes):
-    """Nodes whose pods are all good, each with the same address: nobody meets anybody."""
-
-    def statuses(self) -> str:
-        """Return the annotation of Multus of every pod, without a look through all nodes for each."""
-        found = [{"name": self.network, "interface": "net1", "ips": ["192.168.111.1"]}]
-        return f"  k8s.v1.cni.cncf.io/network-status: '{json.dumps(found)}'\n"
 
 
 class CountingShell:
@@ -86,35 +62,37 @@ def measure(control_plane: ControlPlane, folder: Path) -> dict[str, float]:
     figures: dict[str, float] = {}
     cpu = {}
     for size in SIZES:
-        namespace = f"proof-{size}"
+        namespace, names = f"proof-{size}", sorted(f"node-{number}" for number in range(size))
         control_plane.create_namespace(namespace)
-        nodes = GoodNodes(folder / str(size), f"proof-{size}", size, RESOURCE, f"{namespace}/rail0")
-        nodes.program("sh", _PODS.format(folder=nodes.folder))
-        with running(control_plane, gather(), nodes):
+        with running_pods(control_plane, namespace, names, RESOURCE):
             mark = control_plane.audit.mark()
-            found = _proved(control_plane.kubeconfig, namespace, nodes.names)
+            found = _proved(control_plane.kubeconfig, namespace, names, folder)
             requests = control_plane.audit.requests(mark, user=ADMIN_USER)
-        if found["pass"] != ROUNDS * (size // 2):
-            raise BenchmarkFailed(f"{found['pass']:g} of {ROUNDS * (size // 2)} pairs passed: {found['why']}")
+        pods, pairs = NETWORKS * size, NETWORKS * ROUNDS * (size // 2)
+        if found["pass"] != pairs:
+            raise BenchmarkFailed(f"{found['pass']:g} of {pairs} pairs passed: {found['why']}")
         cpu[size] = found["cpu"]
         figures |= {
-            f"proof.{size}.cpu_ms_per_pair": round(1000 * found["cpu"] / found["pass"], 2),
+            f"proof.{size}.cpu_ms_per_pair": round(1000 * found["cpu"] / pairs, 2),
             f"proof.{size}.rss_mib": found["rss"],
             f"proof.{size}.seconds": found["seconds"],
         }
-        figures["proof.requests_per_pod"] = round(len(requests) / size, 2)
-        figures["proof.execs_per_pod"] = sum(each.subresource == "exec" for each in requests) / size
-        figures["proof.bytes_per_passing_pair"] = round(found["told"] / found["pass"], 1)
+        figures[f"proof.{size}.document_mib"] = round(found["document"], 1)
+        figures["proof.bytes_of_a_row"] = round(found["kept"] / pairs, 1)
+        figures["proof.requests_per_pod"] = round(len(requests) / pods, 2)
+        figures["proof.execs_per_pod"] = sum(each.subresource == "exec" for each in requests) / pods
+        figures["proof.bytes_per_passing_pair"] = round(found["told"] / pairs, 1)
     small, large = SIZES
+    figures["proof.controller_cpu_per_pair"] = figures[f"proof.{large}.cpu_ms_per_pair"]
     figures["proof.exponent"] = round(math.log(cpu[large] / cpu[small]) / math.log(large / small), 3)
     return figures
 
 
-def _proved(kubeconfig: Path, namespace: str, names: list[str]) -> dict[str, Any]:
+def _proved(kubeconfig: Path, namespace: str, names: list[str], folder: Path) -> dict[str, Any]:
     """Test every node in a process of its own; return what it took."""
     spawned = multiprocessing.get_context("spawn")
     receiver, sender = spawned.Pipe(duplex=False)
-    process = spawned.Process(target=_prove, args=(str(kubeconfig), namespace, names, sender))
+    process = spawned.Process(target=_prove, args=(str(kubeconfig), namespace, names, folder, sender))
     process.start()
     sender.close()
     found: dict[str, Any] = receiver.recv()
@@ -122,32 +100,29 @@ def _proved(kubeconfig: Path, namespace: str, names: list[str]) -> dict[str, Any
     return found
 
 
-def _prove(kubeconfig: str, namespace: str, names: list[str], sender: Any) -> None:
+def _prove(kubeconfig: str, namespace: str, names: list[str], folder: Path, sender: Any) -> None:
     client = Client({"kubeconfig": kubeconfig})
     pods = ClusterPods(Connection(client), "0a1b2c3d", lambda _text: None)
     shell = CountingShell(PodShell(Executor(WebSockets(client)), pods.connection))
-    turns = rounds("all", range(len(names)), seed=0)[:ROUNDS]
-    network = {
-        "network": f"{namespace}/rail0",
-        "kind": "MacvlanNetwork",
-        "namespace": namespace,
-        "resources": [RESOURCE],
-        "resource": RESOURCE,
-        "master": "rail0",
-        "rail": 0,
-        "mtu": 9000,
-        "nodes": {name: name for name in names},
-        "leaves": {},
-        "rounds": [[[names[one], names[other]] for one, other in turn] for turn in turns],
-        "more_rounds": 0,
-        "deadline": 3600,
-        "wave": 0,
-    }
-    plan = {"networks": [network]}
+    networks = [_network(namespace, names, rail) for rail in range(NETWORKS)]
+    plan = {"schedule": "hunt", "seed": 0, "networks": networks, "left_out": []}
     request = Request(plan, pods.run, "image", Settings(limit=1), 600, {"settings": {}}, {}, parallel=PARALLEL)
     before, cpu, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time(), time.monotonic()
-    run = ProofRun(request, pods, shell, time.monotonic, lambda _text: None)
+    rows = RowsFile(folder / str(len(names)) / ROWS_FILE, request, Written())
+    run = ProofRun(request, pods, shell, time.monotonic, lambda _text: None, keep=rows.keep)
     run.run()
+    document = build_document(
+        plan,
+        run=pods.run,
+        image="image",
+        rows=run.rows,
+        sides=run.sides,
+        started_at="2026-01-01T00:00:00Z",
+        seconds=1,
+        brief=request.brief,
+    )
+    text = document_text(document)
+    write_if_different(rows.path.with_name("verify.json"), text)
     red = next((test["summary"] for row in run.rows for test in row["tests"] if test["verdict"] != "pass"), "")
     sender.send(
         {
@@ -157,5 +132,27 @@ def _prove(kubeconfig: str, namespace: str, names: list[str], sender: Any) -> No
             "rss": round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, 1),
             "seconds": round(time.monotonic() - began, 1),
             "told": shell.told,
+            "kept": rows.path.stat().st_size,
+            "document": len(text) / 1024**2,
         }
     )
+
+
+def _network(namespace: str, names: list[str], rail: int) -> dict[str, Any]:
+    turns = [rounds("hunt", range(len(names)), seed=seed)[0] for seed in range(ROUNDS)]
+    return {
+        "network": f"{namespace}/rail{rail}",
+        "kind": "MacvlanNetwork",
+        "namespace": namespace,
+        "resources": [RESOURCE],
+        "resource": RESOURCE,
+        "master": f"rail{rail}",
+        "rail": rail,
+        "mtu": 9000,
+        "nodes": {name: name for name in names},
+        "leaves": {},
+        "rounds": [[[names[one], names[other]] for one, other in turn] for turn in turns],
+        "more_rounds": 0,
+        "deadline": 3600,
+        "wave": 0,
+    }

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from .pki import KeyPair
@@ -144,6 +144,13 @@ class Api:
         """Apply one object server-side under the lab's name; ``path`` is the object's own."""
         query = {"fieldManager": USER_AGENT, "force": "true", "fieldValidation": "Strict"}
         return self.call("PATCH", path, document, query=query, content_type=APPLY_PATCH)
+
+    def watch(self, path: str) -> Iterator[dict[str, Any]]:
+        """Yield the events of a collection, which is there as added ones first, until the server ends the watch."""
+        connection = self._connect(timeout=None)
+        connection.request("GET", f"{path}?watch=true", headers={"User-Agent": USER_AGENT})
+        for line in connection.getresponse():
+            yield json.loads(line)
 
     def close(self) -> None:
         """Close the connection."""
