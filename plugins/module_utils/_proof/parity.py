@@ -9,7 +9,6 @@ to do about one that has not. What facts do not tell is named as not known: it i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
@@ -25,7 +24,6 @@ Value = Any
 
 _EMPTY: Json = {}
 _SOURCE = "rdma_fabric_verify_expected"
-_DIGITS = re.compile(r"(\d+(?:\.\d+)?)")
 _SWITCH, _SWITCHES = "switch", "switches"
 _MOST_NAMED = 8
 _ETHERNET, _UP = "Ethernet", "ACTIVE"
@@ -93,7 +91,7 @@ class Property(NamedTuple):
 def _usual(values: Iterable[str]) -> str:
     """Return what most have; of values that equally many have the newest, or largest."""
     counts = Counter(values)
-    return max(counts, key=lambda value: (counts[value], [*_natural(value)]))
+    return max(counts, key=lambda value: (counts[value], len(value), value))
 
 
 def ports_of(node: str, facts: Json, names: Sequence[str]) -> list[Port]:
@@ -140,7 +138,10 @@ def compared(
             everywhere.update((node, each) for each in own[:1])
         missing = sorted(set(network["nodes"]).difference(port.node for port in ports))
         if missing:
-            found.append(_no_port(label, missing, len(network["nodes"])))
+            says = f"no RDMA port known at {len(missing)} of {len(network['nodes'])} nodes of {label}: "
+            step = "look at rdma link on the node: the driver, and the names of its interfaces"
+            says += named(missing, _MOST_NAMED)
+            found.append(_finding("reported", "port", label, says, step=step, ports=missing))
         short = network["network"].partition("/")[2]
         looked = any("cabling" in port.facts for port in ports)
         wanted = {**expected.get(short, _EMPTY), **expected.get(network["network"], _EMPTY)}
@@ -232,19 +233,8 @@ def _unknown(properties: Sequence[Property], label: str, where: str, ports: Sequ
     return _finding("unknown", "unknown", label, f"not known {where}: {titles}", step=step, ports=ports)
 
 
-def _no_port(label: str, nodes: Sequence[str], total: int) -> Finding:
-    says = f"no RDMA port known at {len(nodes)} of {total} nodes of {label}: {named(nodes, _MOST_NAMED)}"
-    step = "look at rdma link on the node: the driver, and the names of its interfaces"
-    return _finding("reported", "port", label, says, step=step, ports=nodes)
-
-
 def _finding(verdict: str, kind: str, label: str, says: str, *, step: str, ports: Sequence[str]) -> Finding:
     return {"verdict": verdict, "kind": kind, "network": label, "says": says, "next_step": step, "ports": list(ports)}
-
-
-def _natural(text: str) -> Iterator[tuple[float, str]]:
-    for number, part in enumerate(_DIGITS.split(text)):
-        yield (float(part), "") if number % 2 else (-1.0, part)
 
 
 def _state(port: Port) -> str | None:
@@ -286,7 +276,12 @@ def _driver(port: Port) -> str | None:
 
 
 def _model(port: Port) -> Hashable:
-    return port.nic.get("vendor"), port.nic.get("device"), port.nic.get("subsystem")
+    """Return the model of a card, None of a software device, which has nothing of one."""
+    return tuple(port.nic.get(key) for key in ("vendor", "device", "subsystem")) if port.nic else None
+
+
+def _is_card(port: Port) -> Hashable:
+    return bool(port.nic)
 
 
 def _linked(port: Port) -> Hashable:
@@ -316,7 +311,7 @@ PROPERTIES = (
         layer=_ETHERNET,
     ),
     *(
-        Property(key, title, read, _OF_SWITCH, poor=poor, layer=_ETHERNET, known_by=_BY_VARIABLES)
+        Property(key, title, read, _OF_SWITCH, among=_is_card, poor=poor, layer=_ETHERNET, known_by=_BY_VARIABLES)
         for key, title, read, poor in (
             ("lossless", "flow control", _lossless, "none"),
             ("trust", "trust", lambda port: port.setting("trust"), None),

@@ -134,20 +134,21 @@ def devices_of(objects: Sequence[Mapping[str, Any]], document: Document) -> dict
 
 
 def ports_behind(spec: Mapping[str, Any], documents: Sequence[Document]) -> dict[str, dict[str, list[str]]]:
-    """Return the ports of each network of a FabricSpec by host: its master, or PCI addresses of what pods get."""
-    hosts, offers = [_host(each) for each in documents], list[Offer]()
-    networks = networks_of(dict(spec))
-    if spec.get("version") and not all(network["master"] for network in networks):
-        with contextlib.suppress(InvalidInput):
-            # Who renders it says why.
-            offers = offers_of(giving_objects(spec))
+    """Return the ports of each network of a FabricSpec by host: its master or device, or what its resource offers."""
     found: dict[str, dict[str, list[str]]] = {}
-    for network in networks:
-        master, own = network["master"], [each for each in offers if each.resource == network["resource"]]
-        taken = [_taken([], offer, hosts) for offer in own]
+    hosts, offers = list[Host](), list[Offer]()
+    for network in networks_of(dict(spec)):
+        devices = [each.get("device") or each.get("pciBusID") for each in network["plugins"]]
+        name = network["master"] or next(filter(None, devices), None)
+        if not name and not hosts and spec.get("version"):
+            hosts = [_host(each) for each in documents]
+            with contextlib.suppress(InvalidInput):
+                # Who renders it says why.
+                offers = offers_of(giving_objects(spec))
+        taken = [_taken([], each, hosts) for each in offers if each.resource == network["resource"] and not name]
         found[network["network"]] = {
-            host.name: [master] if master else [one.address for each in taken for one in each.get(host.name, ())]
-            for host in hosts
+            host: [str(name)] if name else [one.address for each in taken for one in each.get(host, ())]
+            for host in (each["host"] for each in documents)
         }
     return found
 

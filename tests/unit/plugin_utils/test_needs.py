@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils import _needs as table
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import PROVIDERS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import giving_objects
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import needs
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import compared, held
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import compared, held, ports_behind
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
@@ -154,6 +154,24 @@ def test_what_a_host_does_not_meet_is_told_with_the_host_and_the_way_out(
 ) -> None:
     found = judge(parts, document("b", **host)).unmet
     assert any(words in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("parts", "ports"),
+    [
+        (macvlan(), {"b": ["rail0"], "c": ["rail0"]}),
+        (network({"type": "host-device", "pciBusID": PCI}), {"b": [PCI], "c": [PCI]}),
+        ({**sriov(isRdma=True), **network({"type": "sriov"}, OF_VF)}, {"b": [VF], "c": []}),
+        (network({"type": "sriov"}, OF_VF), {"b": [], "c": []}),
+    ],
+    ids=["master", "device", "resource", "of others"],
+)
+def test_the_ports_of_a_network_are_its_master_or_what_its_resource_offers(
+    parts: dict[str, Any], ports: dict[str, list[str]]
+) -> None:
+    documents = [document("b", vfs=1), document("c", link="InfiniBand")]
+    documents[1]["facts"]["nics"][0]["rdma"] = []
+    assert ports_behind(spec_of(hosts={"b": {}, "c": {}}, **parts), documents) == {"ai/net": ports}
 
 
 FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
