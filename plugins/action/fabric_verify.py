@@ -71,7 +71,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile, plan_of, unfinished
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import ProofRun, Request, first_pods
 
-_POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout")
+_POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout", "pairs_per_leaf")
 
 
 class Stopwatch:
@@ -108,12 +108,13 @@ class ActionModule(ClusterAction):
         "busy_nodes": "rdma_fabric_verify_busy_nodes",
         "minimum": "rdma_fabric_verify_min_rate_ratio",
         "expected": "rdma_fabric_verify_expected",
+        "pairs_per_leaf": "rdma_fabric_verify_pairs_per_leaf",
     }
     validated: ClassVar[Mapping[str, str]] = {"spec": "spec"}
 
     def variables_read(self) -> Mapping[str, str]:
         """Return what says how networks are tested; one node has its pairs one after the other."""
-        left = ("pairs", "parallel", "busy_nodes", "expected") if self._task.args.get("node") else ()
+        left = ("pairs", "parallel", "busy_nodes", "expected", "pairs_per_leaf") if self._task.args.get("node") else ()
         return {option: name for option, name in self.variables.items() if option not in left}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -312,6 +313,7 @@ def options_of(arguments: dict[str, Any], seed: int = 0) -> ProofOptions:
         test_timeout=arguments["test_timeout"],
         gpu=arguments["gpu_resource"] or "",
         seed=seed,
+        per_leaf=arguments["pairs_per_leaf"] or 0,
     )
 
 

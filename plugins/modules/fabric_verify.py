@@ -164,6 +164,12 @@ options:
       - For GPU memory the default is lower, depending on the path between GPU and NIC, and this value can only lower it
         further.
     type: float
+  pairs_per_leaf:
+    description:
+      - Pairs with an end on the same leaf switch (C(network.topology.nvidia.com/leaf)) that are tested at the same
+        time. A round that has more takes several slots. Nodes without the label count as those of one leaf.
+      - Without it, all pairs of a round are tested at the same time.
+    type: int
   expected:
     description:
       - What every port of a network has to have, by network as C(name) or C(namespace/name), such as V({speed: 400,

@@ -159,6 +159,16 @@ ROWS = (
         asked=True,
     ),
     Variable(
+        "verify_pairs_per_leaf",
+        "int",
+        (
+            "Pairs with an end on the same leaf switch that are tested at the same time, for a fabric that carries "
+            "other traffic. Without it, all of a round.",
+        ),
+        ("verify",),
+        least=1,
+    ),
+    Variable(
         "verify_expected",
         "dict",
         (

@@ -29,7 +29,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.culprits i
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import judge_pair, may_meet
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, device_limits, lead
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
+    AT_ONCE,
+    apart,
+    device_limits,
+    lead,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import brief_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell, ShellTrouble, trouble_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import (
@@ -148,8 +153,7 @@ class ProofRun:
         numbers = sorted({number for turns in left.values() for number, turn in turns.items() if turn})
         if numbers:
             return numbers, {name: [turns.get(number, []) for number in numbers] for name, turns in left.items()}
-        numbers = [max(map(len, left.values()))]
-        return numbers, self._further(networks, numbers[0])
+        return self._next(networks, max(map(len, left.values())))
 
     def _test(self, manifests: Mapping[int, Sequence[Json]], numbers: list[int], turns: Turns) -> None:
         networks = [self.request.plan["networks"][index] for index in manifests]
@@ -181,16 +185,21 @@ class ProofRun:
         sides = dict(zip(pods, self._at_once(look, pods)))
         while turns:
             self._meet([network for network in networks if network["network"] in turns], turns, sides, numbers)
-            numbers = [numbers[-1] + 1]
-            turns = self._further(networks, numbers[0])
+            numbers, turns = self._next(networks, numbers[-1] + 1)
         for network in networks:
             self.sides[network["network"]] = [sides[(network["network"], node)] for node in sorted(network["nodes"])]
 
-    def _further(self, networks: Sequence[Json], before: int) -> dict[str, list[list[list[str]]]]:
-        """Return the next round, after so many, of each network where somebody is undecided on."""
-        may = {each["network"] for each in networks if before < len(each["rounds"]) + each["more_rounds"]}
+    def _next(self, networks: Sequence[Json], before: int) -> tuple[list[int], Turns]:
+        """Return the next round, after so many, of each network where somebody is undecided on, and its numbers.
+
+        It is several where few pairs of a leaf may meet at once.
+        """
+        may = {each["network"]: each for each in networks if before < len(each["rounds"]) + each["more_rounds"]}
         turns = next_turns(networks, self.rows, self.request.plan.get("seed", 0)) if may else {}
-        return {name: [turn] for name, turn in turns.items() if name in may}
+        found = {
+            name: apart(turn, may[name]["leaves"], may[name]["per_leaf"]) for name, turn in turns.items() if name in may
+        }
+        return [before + number for number in range(max(map(len, found.values()), default=0))], found
 
     def _meet(self, networks: Sequence[Json], turns: Turns, sides: dict[End, Side], numbers: Sequence[int]) -> None:
         """Let the pods of these networks meet in these rounds of these numbers, and take the rows of it."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -17,12 +18,14 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.action import fabric_verify as fabric_verify_action
 from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_arguments, request_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, MOST_AT_ONCE
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_proof import ROWS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
+GUIDE = Path(__file__).parents[3] / "docs" / "guide-verify.md"
 OPTIONS = yaml.safe_load(fabric_verify.DOCUMENTATION)["options"]
 
 
@@ -103,3 +106,8 @@ def test_module_and_variable_have_the_same_limits() -> None:
     (row,) = [row for row in ROWS if row.short == "verify_parallel"]
     assert (row.default, row.least, row.most) == (AT_ONCE, 1, MOST_AT_ONCE)
     assert OPTIONS["parallel"]["default"] == AT_ONCE
+
+
+def test_the_guide_ends_traffic_without_a_controller_by_the_labels_of_test_pods() -> None:
+    (selector,) = re.findall(r"kubectl delete pods --all-namespaces -l (\S+)", GUIDE.read_text(encoding="utf-8"))
+    assert dict(each.split("=") for each in selector.split(",")) == TEST_POD

@@ -42,7 +42,8 @@ class ProofOptions(NamedTuple):
     """What is asked for: networks by name (empty: all), resources by network, the schedule, a namespace for the pods.
 
     ``ready_timeout`` and ``test_timeout`` are in seconds. ``gpu`` is the resource of a GPU that each pod gets as well;
-    without it no GPU memory is tested. ``seed`` gives the order of pairs.
+    without it no GPU memory is tested. ``seed`` gives the order of pairs. ``per_leaf`` pairs of a leaf meet at once,
+    all of a round with 0.
     """
 
     networks: Sequence[str]
@@ -53,6 +54,7 @@ class ProofOptions(NamedTuple):
     test_timeout: int
     gpu: str = ""
     seed: int = 0
+    per_leaf: int = 0
 
     @property
     def tests(self) -> list[str]:
@@ -250,6 +252,7 @@ def _planned(
     # More pairs than a run may have are refused by their number: made, they would take gigabytes.
     leaves = {node: leaf_of[node] for node in nodes if leaf_of[node]}
     turns = _named_rounds(options, nodes, leaves) if 0 < _pairs(options, nodes, leaves) <= MOST_PAIRS else []
+    parts = [apart(turn, leaves, options.per_leaf) for turn in turns]
     more = most_rounds("hunt", len(nodes)) - 1 if options.schedule == "hunt" else 0
     planned = {
         "network": name,
@@ -262,8 +265,9 @@ def _planned(
         "mtu": network["mtu"],
         "nodes": {node: node_of[node] for node in nodes},
         "leaves": leaves,
-        "rounds": turns,
-        "more_rounds": more,
+        "per_leaf": options.per_leaf,
+        "rounds": [part for those in parts for part in those],
+        "more_rounds": more * max(map(len, parts), default=1),
     }
     return planned, flaws, left_out
 
@@ -272,6 +276,25 @@ def _named_rounds(options: ProofOptions, nodes: Sequence[str], leaves: Mapping[s
     own = {number: leaves[node] for number, node in enumerate(nodes) if node in leaves}
     turns = rounds(options.schedule, range(len(nodes)), seed=options.seed, leaves=own)
     return [[[nodes[one], nodes[other]] for one, other in turn] for turn in turns]
+
+
+def apart(turn: Sequence[Sequence[str]], leaves: Mapping[str, str], most: int) -> list[list[Sequence[str]]]:
+    """Return a round as several, in each of which no leaf has more than so many pairs; 0 is without limit.
+
+    Nodes whose leaf is not known count as those of one leaf.
+    """
+    parts: list[list[Sequence[str]]] = []
+    counts: list[Counter[str]] = []
+    for pair in turn:
+        ends = {leaves.get(node, "") for node in pair}
+        fits = (place for place, of in enumerate(counts) if not most or all(of[end] < most for end in ends))
+        place = next(fits, len(parts))
+        if place == len(parts):
+            parts.append([])
+            counts.append(Counter())
+        parts[place].append(pair)
+        counts[place].update(ends)
+    return parts
 
 
 def _take_turns(options: ProofOptions, around: Surroundings, networks: Sequence[dict[str, Any]]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Iterator
 
 import pytest
@@ -392,3 +393,21 @@ def test_leaves_come_from_the_labels_of_nodes_and_another_seed_tests_other_pairs
     assert list(map(len, planned["rounds"])) == [4, 1]
     first, other = (make_plan(options(schedule="hunt", seed=seed), there)["networks"][0]["rounds"] for seed in (1, 2))
     assert first != other
+
+
+def test_a_cap_takes_a_round_apart_and_loses_no_pair() -> None:
+    nodes = [node(f"n{number:02d}", leaf=f"leaf-{number % 2}" if number < 12 else "") for number in range(16)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
+    free, capped = (make_plan(options(per_leaf=most), there)["networks"][0] for most in (0, 2))
+    pairs = [sorted(map(tuple, (pair for turn in each["rounds"] for pair in turn))) for each in (free, capped)]
+    assert pairs[0] == pairs[1]
+    assert len(free["rounds"]) == 15
+    leaf = {each["name"]: each["leaf"] for each in nodes}
+    for turn in capped["rounds"]:
+        ends = Counter(end for pair in turn for end in {leaf[name] for name in pair})
+        assert 0 < max(ends.values()) <= 2
+    hunts = [make_plan(options(schedule="hunt", per_leaf=most), there)["networks"][0] for most in (0, 2)]
+    slots = [len(each["rounds"]) for each in hunts]
+    assert slots[0] == 1 < slots[1]
+    assert hunts[1]["more_rounds"] == hunts[0]["more_rounds"] * slots[1]
+    assert hunts[1]["deadline"] - hunts[0]["deadline"] > 60 * (slots[1] - 1)
