@@ -175,6 +175,8 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
     lines += [f"attention: {each}" for each in summary["unknown_interfaces"]]
     if report["validation"]:
         lines += [f"attention: {line}" for line in failure_lines(report["validation"], 5)]
+        odd = [each["says"] for each in report["validation"]["parity"] if each["verdict"] == "fail"]
+        lines += [f"attention: {line}" for line in odd[:5]]
     lines += refusals(report)
     lines += _waiting_steps(report["plans"], summary["steps"])
     lines += [f"not ready: {w['kind']}/{w['name']}: {w['reason'] or ''}" for w in _waiting(report)]
@@ -297,15 +299,15 @@ def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[
         "pairs": dict(report["validation"]["counts"]) if report["validation"] else None,
         "failed": parts.failed(),
     }
-    summary["verdict"] = _verdict(summary, len(idle_waits(report)))
+    failed = (report["validation"] or {}).get("verdict") == "fail"
+    summary["verdict"] = _verdict(summary, len(idle_waits(report)), failed=failed)
     summary["headline"] = _headline(summary, report)
     summary["not_done"] = _not_done(report, summary, parts, check=check)
     return summary
 
 
-def _verdict(summary: dict[str, Any], idle: int) -> str:
+def _verdict(summary: dict[str, Any], idle: int, *, failed: bool) -> str:
     steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
-    failed = summary["pairs"] is not None and summary["pairs"]["fail"] > 0
     if (
         failed
         or summary["failed"]

@@ -42,6 +42,10 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
         hosts = [node for _open, node in sorted(failed)]
         title = f"{counted(proof['counts']['fail'], 'pair')} failed on the wire"
         yield Need("bad", title, "proof", list(dict.fromkeys(hosts)), "; ".join(proof["accused"][:1]))
+    odd = [each for each in proof["parity"] if each["verdict"] == "fail"] if proof else []
+    if odd:
+        nodes = [port.partition("/")[0] for each in odd for port in each["ports"]]
+        yield Need("bad", "Ports are not alike", "proof", list(dict.fromkeys(nodes)), odd[0]["says"])
     lame = [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
     if lame:
         yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))

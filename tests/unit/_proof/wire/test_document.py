@@ -142,7 +142,10 @@ def test_ports_that_differ_are_told_everywhere_and_fail_where_traffic_would(verd
     report = report_of(proof)
     SCHEMA.validate(json.loads(json.dumps(report)))
     assert ("1 pair tested, and ports are not alike" in report["summary"]["headline"]) == fails
+    assert (f"attention: {_odd(verdict)['says']}" in recap_lines(report)) == fails
+    assert (report["summary"]["verdict"] == "attention") == fails
     page = render_page(report)
+    assert ("Ports are not alike" in page) == fails
     assert "9000 at 1: rdma-2/rail0 &lt;b&gt;" in page
     assert "set the same mtu" in page
 
