@@ -4,8 +4,9 @@
 """Runs on a guest and tells, as JSON, everything of it that the host side of the collection may touch.
 
 ``python3 -I -S -`` prints an object of: ``files`` (path -> type, mode and content, below ``TREES``), ``sysctls`` (below
-``SYSCTLS``), ``links`` (by name), ``routing`` (lines of ``ip``), ``rdma`` (RDMA device -> interface), ``modules``,
-``hugepages`` (size -> number) and ``cmdline``. Two of them are equal when nothing of a run is left.
+``SYSCTLS``), ``links`` (by name), ``routing`` (lines of ``ip``), ``rdma`` (RDMA device -> interface), ``drivers`` (of
+PCI devices), ``modules``, ``hugepages`` (size -> number) and ``cmdline``. Two of them are equal when nothing of a run
+is left.
 """
 
 from __future__ import annotations
@@ -89,6 +90,15 @@ def links() -> dict[str, Any]:
     }
 
 
+def drivers() -> dict[str, list[str]]:
+    """Give the driver of each PCI device, where it has one, and the only one that it may have, if there is such."""
+    found = {}
+    for device in Path("/sys/bus/pci/devices").iterdir():
+        driver, override = device / "driver", (device / "driver_override").read_text(encoding="utf-8").strip()
+        found[device.name] = [driver.resolve().name if driver.exists() else "", override]
+    return found
+
+
 def routing() -> Iterator[str]:
     """Give the routes that the kernel does not make by itself, and all policy rules, a line each."""
     for family in ("-4", "-6"):
@@ -106,6 +116,7 @@ def snapshot() -> dict[str, Any]:
         "links": links(),
         "routing": sorted(routing()),
         "rdma": {link["ifname"]: link.get("netdev") for link in answer("rdma", "-j", "link", "show")},
+        "drivers": drivers(),
         "modules": sorted(line.split()[0] for line in Path("/proc/modules").read_text(encoding="utf-8").splitlines()),
         "hugepages": {path.parent.name: path.read_text(encoding="utf-8").strip() for path in pages},
         "cmdline": Path("/proc/cmdline").read_text(encoding="utf-8").split(),

@@ -11,8 +11,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Callable, Iterator
 
+from ansible_collections.rdma.fabric.tests.guests.host_runs import snapshot_of
 from ansible_collections.rdma.fabric.tests.guests.pods import (
     IMAGE,
     READY_SECONDS,
@@ -38,6 +40,7 @@ DRIVER = {"flavour": "inbox"}
 ARGUMENT = "rdma_fabric.upgraded=1"
 NAMESPACE = "nvidia-network-operator"
 FAILED = "rdma.fabric/slot-failed"
+BOOT_SECONDS = 600.0
 UPGRADE_SECONDS = 3600.0  # three reboots of emulated guests, one after the other
 # What the playbook waits for at most on an idle machine.
 LIMITS = {
@@ -114,17 +117,22 @@ def every_second(look: Callable[[], None]) -> Iterator[None]:
 
 @dataclass
 class Fleet:
-    """The guests with the lab's own policy, pods with devices and a budget, and the user who upgrades them."""
+    """The guests with the lab's own policy, pods with devices and a budget, and the user who upgrades them.
+
+    ``inventory``: another one than the lab's.
+    """
 
     lab: Lab
     user: User
+    inventory: Path | None = None
 
     def run(self, playbook: str, *arguments: str, **variables: Any) -> Outcome:
         """Run a playbook of the collection; its limits are those of a machine as slow as this one."""
         slower = pace(os.environ)
         given = {**{name: round(seconds * slower) for name, seconds in LIMITS.items()}, **variables}
         seconds = UPGRADE_SECONDS * known_slowness(os.environ)
-        return self.user.run(playbook, *arguments, inventory=self.lab.inventory, variables=given, seconds=seconds)
+        inventory = self.inventory or self.lab.inventory
+        return self.user.run(playbook, *arguments, inventory=inventory, variables=given, seconds=seconds)
 
     def upgrade(self, *arguments: str, **variables: Any) -> Outcome:
         """Run ``upgrade`` as an administrator who wants a driver and a kernel argument, and allows reboots."""
@@ -182,6 +190,25 @@ class Fleet:
         """Return the guests that have the kernel's mlx5 driver loaded."""
         loaded = self.each("if [ -d /sys/module/mlx5_core ]; then echo yes; fi")
         return [guest for guest, said in loaded.items() if said]
+
+    def snapshots(self) -> dict[str, Json]:
+        """Give everything of each guest that a run may touch."""
+        return {guest: snapshot_of(self.lab.directory, guest) for guest in self.lab.guests}
+
+    def reboot(self) -> None:
+        """Start every guest anew: what is loaded stays loaded until then."""
+        former = self.node_boots()
+        for guest in self.lab.guests:
+            self.lab.ssh(guest, "systemctl reboot")
+        until(
+            lambda: not set(self.node_boots().values()) & set(former.values()) and all(self.lab.nodes().values()),
+            BOOT_SECONDS,
+            lambda: f"{self.lab.nodes()}",
+        )
+
+    def node_boots(self) -> dict[str, str]:
+        """Return the boot that each kubelet reports."""
+        return {name_of(node): node["status"]["nodeInfo"]["bootID"] for node in items(self.lab, "nodes")}
 
     def holders(self) -> list[str]:
         """Return the nodes that have a slot."""

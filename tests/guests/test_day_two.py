@@ -17,8 +17,8 @@ from typing import Any, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import mark_of
-from ansible_collections.rdma.fabric.tests.guests.host_runs import CARD, differences, snapshot_of
-from ansible_collections.rdma.fabric.tests.guests.pods import Json, get, items, kubectl, name_of, on_guest, until
+from ansible_collections.rdma.fabric.tests.guests.host_runs import CARD, differences
+from ansible_collections.rdma.fabric.tests.guests.pods import get, items, kubectl, name_of, on_guest, until
 from ansible_collections.rdma.fabric.tests.guests.rolled_out import (
     JOBS,
     NAMESPACE,
@@ -41,7 +41,6 @@ KEPT = {f"Namespace /{NAMESPACE}", f"ServiceAccount {NAMESPACE}/default", f"Conf
 # What the programs have written for themselves, which docs/guide-teardown.md says.
 LEFT = tuple(f"files /etc/cni/net.d/{program}.d" for program in ("multus", "whereabouts"))
 DIFFERS = 2
-BOOT_SECONDS = 600.0
 GONE_SECONDS = 120.0
 
 
@@ -59,25 +58,6 @@ class DayTwo(Fleet):
         timeout = round(JOIN_SECONDS * pace(os.environ))
         joining = {"rdma_fabric_join_taint": f"{TAINT}:NoSchedule", "rdma_fabric_join_timeout": timeout}
         return super().run(playbook, *arguments, **{**joining, **variables})
-
-    def snapshots(self) -> dict[str, Json]:
-        """Give everything of each guest that a run may touch."""
-        return {guest: snapshot_of(self.lab.directory, guest) for guest in self.lab.guests}
-
-    def reboot(self) -> None:
-        """Start every guest anew: what is loaded stays loaded until then."""
-        former = self.node_boots()
-        for guest in self.lab.guests:
-            self.lab.ssh(guest, "systemctl reboot")
-        until(
-            lambda: not set(self.node_boots().values()) & set(former.values()) and all(self.lab.nodes().values()),
-            BOOT_SECONDS,
-            lambda: f"{self.lab.nodes()}",
-        )
-
-    def node_boots(self) -> dict[str, str]:
-        """Return the boot that each kubelet reports."""
-        return {name_of(node): node["status"]["nodeInfo"]["bootID"] for node in items(self.lab, "nodes")}
 
     def tainted(self) -> list[str]:
         """Return the nodes that have the taint."""

@@ -15,30 +15,25 @@ import queue
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import repeat
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.guests.disturbed import CONCERNS, Disturbed, disturbed
-from ansible_collections.rdma.fabric.tests.guests.host_runs import differences
+from ansible_collections.rdma.fabric.tests.guests.disturbed import (
+    CONCERNS,
+    Calm,
+    calm_run,
+    disturbed,
+    problem_after,
+)
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
-from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, sample
+from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, Point, sample
 from ansible_collections.rdma.fabric.tests.sweeps import whole
 
 SAMPLE = 2
 LOG = logging.getLogger(__name__)
-
-
-class Calm(NamedTuple):
-    """A guest with the writing calls of an undisturbed run on it, and what it shows before and after that."""
-
-    guest: str
-    host: Disturbed
-    points: list[Point]
-    left: list[str]
-    before: dict[str, Any]
-    there: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -47,41 +42,7 @@ def calms(lab: Path) -> Iterator[list[Calm]]:
     with ExitStack() as stack:
         hosts = [stack.enter_context(disturbed(lab, guest)) for guest in guests]
         with ThreadPoolExecutor(len(guests)) as pool:
-            yield list(pool.map(calm_run, guests, hosts))
-
-
-def calm_run(guest: str, host: Disturbed) -> Calm:
-    """Record an undisturbed run, and take it back."""
-    before = host.snapshot()
-    answer = host.calm(strace=RECORDING)
-    points = [Point(*point) for point in host.ask(do="points")]
-    there = host.snapshot()
-    assert {step.split(":")[0] for step in answer["steps"]} == CONCERNS
-    host.calm(state="absent")
-    assert differences(before, host.snapshot()) == []
-    return Calm(guest, host, points, answer["left"], before, there)
-
-
-def problem_after(calm: Calm, point: Point, fault: str) -> str:
-    """Disturb a run at one of its calls, run again and take that back: what is wrong, empty when nothing is."""
-    host = calm.host
-    answer = host.run(strace=point.disturbed(fault))
-    if fault == KILL and not point.is_childs:
-        if answer != {"killed": ""}:
-            return f"was not killed: {answer}"
-    elif "error" in answer:
-        if "next: " not in answer["error"]:
-            return f"no next step: {answer['error']}"
-    elif "killed" in answer or differences(calm.there, host.snapshot()):
-        return f"was passed over in silence: {answer}"
-    again = host.run()
-    if again.get("left") != calm.left:
-        return f"the next run leaves something: {again}"
-    found = differences(calm.there, host.snapshot())
-    away = host.run(state="absent")
-    if "error" in away:
-        return f"the removal fails: {away['error']}"
-    return "; ".join([*found, *differences(calm.before, host.snapshot())])
+            yield list(pool.map(calm_run, guests, hosts, repeat(CONCERNS)))
 
 
 def problems_of(calm: Calm, work: queue.SimpleQueue[tuple[int, Point]], fault: str) -> dict[str, str]:
