@@ -257,21 +257,25 @@ def test_a_run_leaves_a_port_alone_that_a_pod_has_whole(fleet: Policies, port_in
 
 
 def test_a_port_comes_back_from_a_pod_that_is_killed_hard(fleet: Policies, port_in_a_pod: Lab) -> None:
-    # All that is in the pod's network namespace, and the namespace itself: nobody is left to give the port back.
+    # The pod and its network namespace end, and nobody gives the port back: kubelet would, and start the pod anew.
     command = f"""
-        for pause in $(pgrep -x pause); do
-            nsenter --target $pause --net ip link show net1 2>/dev/null | grep -q {PORT_MAC} && found=$pause
+        systemctl stop kubelet
+        for each in $(pgrep -x pause); do
+            nsenter --target $each --net ip link show net1 2>/dev/null | grep -q {PORT_MAC} && found=$each
         done
         space=$(readlink /proc/$found/ns/net)
         for each in /run/netns/*; do
-            [ "net:[$(stat -c %i $each)]" = "$space" ] && umount $each && rm $each
+            if [ "net:[$(stat -c %i $each)]" = "$space" ]; then umount $each && rm $each; fi
         done
         for each in $(pgrep -x 'sleep|pause'); do
-            [ "$(readlink /proc/$each/ns/net)" = "$space" ] && kill -9 $each
+            if [ "$(readlink /proc/$each/ns/net)" = "$space" ]; then kill -9 $each; fi
         done
-        true
     """
-    on_guest(port_in_a_pod, GUEST, command)
+    try:
+        on_guest(port_in_a_pod, GUEST, command)
+        until(lambda: fleet.port() == AT_HOME, 60, lambda: f"{fleet.port()}")
+    finally:
+        on_guest(port_in_a_pod, GUEST, "systemctl start kubelet")
 
 
 def test_a_port_comes_back_when_its_node_is_rebooted_with_it_in_a_pod(fleet: Policies, port_in_a_pod: Lab) -> None:
