@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.integration.workers import unit_of
+from ansible_collections.rdma.fabric.tests.integration.workers import OF_RECORDED_HOSTS, unit_of
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools import gate
 from tools.checkout import CHECKOUT
@@ -170,6 +170,8 @@ def test_files_that_run_modules_on_this_machine_share_a_worker(tmp_path: Path) -
     (tmp_path / "here.py").write_text('EXTRA = {"ansible_connection": "local"}\n', encoding="utf-8")
     (tmp_path / "there.py").write_text("pass\n", encoding="utf-8")
     assert [unit_of(tmp_path, f"{name}.py::test") for name in ("here", "there")] == ["this machine", "there.py"]
+    named = [f"tests/integration/{name}" for name in OF_RECORDED_HOSTS]
+    assert [unit_of(CHECKOUT, f"{name}::test") for name in named] == named
 
 
 def test_every_gate_is_in_one_layer_and_says_what_it_is() -> None:
