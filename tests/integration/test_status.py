@@ -86,39 +86,42 @@ def test_without_a_cluster_equal_hosts_are_one_line_and_nothing_needs_a_person(u
     assert json.loads((user.here / "status.json").read_text())["outcome"] == "ok"
 
 
-def test_counters_of_ports_are_on_the_screen_where_they_are_asked_for(user: User) -> None:
+def counted(user: User) -> Path:
+    """Return the recording of a host with the counters of a real port."""
     tree = FLEET["egx-01"]()
     captured = facts_of("port_counters", "connectx-7-saturated")["counters"]
     tree.attributes("/sys/class/infiniband/mlx5_0/ports/1/counters", captured)
-    counted = user.here / "counted.json"
-    counted.write_bytes(dump_recording(tree.document(), compress=False))
-    own = {"rdma_fabric_recording": str(counted), "rdma_fabric_status_counters": "yes"}
-    hosts = inventory(user, {"egx-01": own, "egx-02": {}})
-    done = user.run("status", inventory=hosts).succeeded()
-    told = [line for line in lines_of(done) if "counters" in line or "link_downed" in line]
-    assert told[0].endswith("of 1 host; totals, which may be long past"), done.output
-    assert told[1] == "  link_downed: 1 port, egx-01 mlx5_0 255 saturated: the link went down"
+    path = user.here / "counted.json"
+    path.write_bytes(dump_recording(tree.document(), compress=False))
+    return path
 
 
-def test_hosts_that_need_a_person_fail_the_run_and_all_are_on_the_screen(user: User) -> None:
+def test_hosts_and_a_cluster_that_need_a_person_fail_the_run_and_all_are_on_the_screen(user: User) -> None:
+    """Counters of ports, too, where they are asked for."""
     rail3 = [{"pci": "0000:5e:00.0", "name": "rail3", "state": "up"}]
     over_ssh = {"live": True, "ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     hosts = {
         "dgx-h100-01": {"rdma_fabric_interfaces": rail3},
         "dgx-h100-02": {"rdma_fabric_interfaces": rail3},
         "cpu-01": {},
+        "egx-01": {"rdma_fabric_recording": str(counted(user)), "rdma_fabric_status_counters": "yes"},
         "broken": {},
         "gone": over_ssh,
     }
-    done = user.run("status", inventory=inventory(user, hosts))
+    wanted = {"rdma_fabric_nic_cluster_policy": POLICY}
+    done = user.run("status", inventory=inventory(user, hosts, wanted))
     assert done.status != 0, done.output
     screen = "\n".join(lines_of(done))
     assert "     1  failed        broken" in screen, done.output
     assert "     1  unreachable   gone" in screen
     assert "     1  matching      cpu-01" in screen
     assert "link down: rail3 (ibp94s0)" in screen
-    assert "pending: dgx-h100-02, dgx-h100-01; next: rdma.fabric.site" in screen
+    assert "pending: dgx-h100-02, dgx-h100-01, egx-01; next: rdma.fabric.site" in screen
+    told = [line for line in lines_of(done) if "counters" in line or "link_downed" in line]
+    assert told[0].endswith("of 1 host; totals, which may be long past"), done.output
+    assert told[1] == "  link_downed: 1 port, egx-01 mlx5_0 255 saturated: the link went down"
     assert "rail3" in done.failures["localhost"]["msg"]
+    assert "the cluster: there is no kubeconfig" in done.failures["localhost"]["msg"]
 
 
 def test_the_cluster_is_read_and_not_changed(fleet_cluster: ControlPlane, user: User) -> None:
@@ -205,10 +208,3 @@ def test_a_node_that_a_failed_upgrade_left_its_slot_and_a_new_node_need_a_person
         delete_nodes(api, ["gpu-07", "by-hand", "new-01"])
         for index in range(2):
             api.request("DELETE", f"{leases}/rdma-fabric-slot-upgrade-{index}")
-
-
-def test_a_cluster_that_can_not_be_reached_needs_a_person(user: User) -> None:
-    hosts = inventory(user, {"cpu-01": {}}, {"rdma_fabric_nic_cluster_policy": POLICY})
-    done = user.run("status", inventory=hosts)
-    assert done.status != 0
-    assert "the cluster: there is no kubeconfig" in done.failures["localhost"]["msg"]
