@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections import Counter
 from datetime import datetime, timezone
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
@@ -174,10 +176,10 @@ class ClusterPods:
 
     def _remove(self, pods: list[Json]) -> None:
         """Delete by one request for each namespace: the label of the run is on nothing else."""
-        places, query = dict.fromkeys(pod["metadata"]["namespace"] for pod in pods), {"labelSelector": self._selector}
+        places = Counter(pod["metadata"]["namespace"] for pod in pods)
         try:
-            for place in places:
-                self.connection.request("delete", _path(place), what=f"pods of the run in {place}", query=query)
+            for place, count in places.items():
+                self._delete(place, count)
             for place in () if self.stop.is_set() else places:
                 self._wait_until_gone(place)
         except ApiFault as err:
@@ -187,12 +189,28 @@ class ClusterPods:
                 "and the next run removes them"
             )
 
+    def _delete(self, namespace: str, count: int) -> None:
+        """Delete ``count`` pods, again as long as fewer are left: of thousands not all go in the time of a request."""
+        what, query = f"pods of the run in {namespace}", {"labelSelector": self._selector}
+        while True:
+            try:
+                self.connection.request("delete", _path(namespace), what=what, query=query)
+                return
+            except ApiFault as fault:
+                there = list_pods(self.connection, namespace, self._selector) if fault.passing else []
+                left = sum("deletionTimestamp" not in pod["metadata"] for pod in there)
+                if not fault.passing or left >= count:
+                    raise
+                count = left
+
     def _wait_until_gone(self, namespace: str) -> None:
         clock = self.connection.clock
-        asked = clock.now()
-        deadline = asked + _REMOVAL_TIMEOUT
+        deadline, fewest, asked = 0.0, math.inf, clock.now()
         while left := list_pods(self.connection, namespace, self._selector):
-            if clock.now() > deadline:
+            if len(left) < fewest:
+                # Of thousands some go all the time.
+                deadline, fewest = clock.now() + _REMOVAL_TIMEOUT, len(left)
+            elif clock.now() > deadline:
                 names = named(sorted(pod["metadata"]["name"] for pod in left), _MOST_NAMED)
                 raise ApiFault(Fault.TIMEOUT, f"{names} in {namespace} not gone within {_REMOVAL_TIMEOUT:g} s")
             clock.sleep(max(_LOOK_AGAIN, clock.now() - asked))

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import ExecFault, Executed, Executor, Stream
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Patience, Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import NETWORK_STATUS
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.schedule import rounds
@@ -319,6 +319,25 @@ def test_pods_go_when_they_cannot_be_listed() -> None:
     with pytest.raises(ApiFault):
         world.proof_run().run()
     assert world.left() == []
+
+
+def test_pods_that_do_not_all_go_in_the_time_of_a_request_are_deleted_by_another_one() -> None:
+    """An API server ends the deletion of thousands of pods after a minute, wherever it is."""
+    world, asked = World([f"n{number}" for number in range(6)]), []
+
+    def some_at_a_time(_number: int, method: str, path: str) -> Reply | None:
+        if method == "DELETE":
+            asked.append(path)
+        if method != "DELETE" or len(world.left()) < 3:
+            return None
+        for name in world.left()[:2]:
+            del world.server.objects[("pods", "ns", name)]
+        return failure(504, "Timeout", "request did not complete within the allotted timeout")
+
+    world.server.intercept = some_at_a_time
+    world.pods.connection.patience = Patience(total=0.0)
+    world.proof_run().run()
+    assert (len(asked), world.left(), world.pods.notices) == (3, [], [])
 
 
 def test_pods_that_cannot_be_removed_are_named_and_the_results_stay() -> None:
