@@ -68,7 +68,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import (
     PodShell,
     resources_by_network,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile, plan_of, unfinished
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile, going_on
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import ProofRun, Request, first_pods
 
 _POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout", "pairs_per_leaf")
@@ -149,10 +149,7 @@ class ActionModule(ClusterAction):
                     plan["parity"] = compared(plan["networks"], facts, ports, arguments["expected"])
                     return request_of(arguments, plan, pods.run, facts)
 
-                before = unfinished(run_dir / ROWS_FILE)
-                request = asked(before.seed if before.rows else int(pods.run, 16))
-                if before.rows and before.plan != plan_of(request):
-                    before, request = Written(), asked(int(pods.run, 16))
+                request, before = going_on(asked, int(pods.run, 16), run_dir / ROWS_FILE)
                 pods.try_out(first_pods(request))
                 if self.check_mode:
                     plan = dict(request.plan)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Iterable
+from typing import Callable, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import (
     Written,
@@ -46,6 +46,18 @@ def plan_of(request: Request) -> str:
     return digest_of(request.plan, request.image, request.settings)
 
 
+def going_on(asked: Callable[[int], Request], seed: int, path: Path) -> tuple[Request, Written]:
+    """Return what is ``asked`` for by a seed, and what is known of it: by that of a run that was cut off if its plan is
+    the same, else by ``seed``.
+    """
+    before = unfinished(path)
+    if before.rows:
+        request = asked(before.seed)
+        if plan_of(request) == before.plan:
+            return request, before
+    return asked(seed), Written()
+
+
 class RowsFile:
     """The rows of one run; ``known`` are those of pairs that passed in the planned rounds of one before."""
 
@@ -67,7 +79,7 @@ class RowsFile:
 
     def notices(self) -> list[str]:
         """Return what the user must hear."""
-        told = f"{len(self.known)} pairs passed in a run that was cut off, and were not tested again"
+        told = f"pairs that passed in a run that was cut off, and are not tested again: {len(self.known)}"
         return [f"{told} (delete {self.path} to test them)"] if self.known else []
 
     def _add(self, text: str) -> None:

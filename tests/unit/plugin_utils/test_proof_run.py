@@ -31,7 +31,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import Interrupted, interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire import run as run_of_proof
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods, PodShell
-from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile, plan_of, unfinished, written
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import (
+    RowsFile,
+    going_on,
+    plan_of,
+    unfinished,
+    written,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import (
     ProofRun,
     Request,
@@ -175,11 +181,33 @@ def test_a_run_that_was_cut_off_goes_on_with_the_pairs_that_did_not_pass(tmp_pat
     assert len(pairs) == len(set(pairs)) == 12
     assert len(tested) == 2 + 4, "of the first network one pair, of the other one all pods"
     assert rows.notices() == [
-        f"7 pairs passed in a run that was cut off, and were not tested again (delete {path} to test them)"
+        f"pairs that passed in a run that was cut off, and are not tested again: 7 (delete {path} to test them)"
     ]
     rows.end("pass")
     assert unfinished(path) == Written()
     assert len(written(path).rows) == 12
+
+
+def test_a_run_goes_on_by_the_seed_of_the_one_before_as_long_as_all_else_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "verify.rows.jsonl"
+
+    def asked(seed: int, minimum: float | None = None, nodes: str = "abcd") -> Request:
+        world = World([*nodes])
+        world.plan["seed"] = seed
+        request = world.proof_run().request
+        return replace(request, settings=request.settings._replace(minimum=minimum))
+
+    assert going_on(asked, 8, path) == (asked(8), Written())
+    RowsFile(path, asked(7), Written()).keep([{**row_of(pair), "round": 0} for pair in named_rounds([*"abcd"])[0]])
+    request, before = going_on(asked, 8, path)
+    assert (request.plan["seed"], len(before.rows)) == (7, 2)
+    for other in (lambda seed: asked(seed, 0.5), lambda seed: asked(seed, nodes="abc")):
+        request, before = going_on(other, 8, path)
+        assert (request.plan["seed"], before) == (8, Written())
+
+
+def row_of(pair: list[str]) -> Json:
+    return {"network": "ns/rail0", "rail": None, "a": pair[0], "b": pair[1], "verdict": "pass", "tests": []}
 
 
 def test_what_was_found_long_ago_is_not_counted_on(tmp_path: Path) -> None:
