@@ -172,8 +172,8 @@ options:
     type: int
   expected:
     description:
-      - What every port of a network has to have, by network as C(name) or C(namespace/name), such as V({speed: 400,
-        mtu: 9000}). The keys are C(speed), C(mtu) and the others that ports are compared by.
+      - What every port of a network has to have, by network as C(name) or C(namespace/name). The keys are V(speed),
+        V(mtu), V(switch) and the others that ports are compared by.
       - Without it, each port is compared with most others of its network.
     type: dict
     default: {}
