@@ -28,13 +28,19 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.parity import (
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import document as documents
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.campaign import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.duplicate_macs import shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.ends import worse_lines, worse_since
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.levels import (
+    estimate,
+    fitting_plan,
+    schedules_of,
+    with_level,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     AT_ONCE,
     MOST_AT_ONCE,
     ProofOptions,
     Surroundings,
-    make_plan,
     plan_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import ROWS_FILE, Written
@@ -42,6 +48,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
     host_document_violations,
     spec_violations,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._report.proofs import verification_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
@@ -54,6 +61,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     write_if_different,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
+    parse_document,
     parse_host_document,
     read_host_documents,
 )
@@ -71,7 +79,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rows import RowsFile, going_on
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import ProofRun, Request, first_pods
 
-_POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout", "pairs_per_leaf")
+_OF_ALL_NODES = ("level", "pairs", "minutes", "since", "parallel", "busy_nodes", "expected", "pairs_per_leaf")
+_POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout", "pairs_per_leaf", "minutes")
+# A verify.json of every pair of 159 nodes with eight rails.
+_MOST_FORMER = 1 << 30
 
 
 class Stopwatch:
@@ -94,7 +105,10 @@ class ActionModule(ClusterAction):
         "run_dir": "rdma_fabric_run_dir",
         "networks": "rdma_fabric_verify_networks",
         "resources": "rdma_fabric_verify_resources",
+        "level": "rdma_fabric_verify_level",
         "pairs": "rdma_fabric_verify_pairs",
+        "minutes": "rdma_fabric_verify_minutes",
+        "since": "rdma_fabric_verify_since",
         "namespace": "rdma_fabric_verify_namespace",
         "image": "rdma_fabric_verify_image",
         "gpu_resource": "rdma_fabric_verify_gpu_resource",
@@ -114,14 +128,16 @@ class ActionModule(ClusterAction):
 
     def variables_read(self) -> Mapping[str, str]:
         """Return what says how networks are tested; one node has its pairs one after the other."""
-        left = ("pairs", "parallel", "busy_nodes", "expected", "pairs_per_leaf") if self._task.args.get("node") else ()
+        left = _OF_ALL_NODES if self._task.args.get("node") else ()
         return {option: name for option, name in self.variables.items() if option not in left}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan, and unless in check mode prove; see the module's documentation."""
         refuse_unseen(task_vars, self.templated)
         run_dir = Path(arguments["run_dir"]).absolute()
+        schedules, arguments = schedules_of(arguments["pairs"], arguments["level"]), with_level(arguments)
         check_arguments(arguments)
+        former = former_of(arguments["since"])
         if not self.check_mode:
             # Before pods are made: what was measured must not be lost for want of a place.
             make_run_directory(run_dir)
@@ -142,21 +158,25 @@ class ActionModule(ClusterAction):
                 flaws = expected_violations(arguments["expected"], around.networks)
                 if flaws:
                     raise InvalidInput(flaws)
+                takes = partial(estimate, settings=settings_of(arguments), parallel=arguments["parallel"])
 
                 def asked(seed: int) -> Request:
-                    plan = make_plan(options_of(arguments, seed), around)
+                    plan = fitting_plan(options_of(arguments, seed), around, schedules, arguments["minutes"], takes)
                     ports = ports_behind(spec, hosts)
                     plan["parity"] = compared(plan["networks"], facts, ports, arguments["expected"])
+                    plan["level"] = arguments["level"]
                     return request_of(arguments, plan, pods.run, facts)
 
                 request, before = going_on(asked, int(pods.run, 16), run_dir / ROWS_FILE)
                 pods.try_out(first_pods(request))
+                taken = f"{request.plan['schedule']}: {takes(request.plan).words()}"
                 if self.check_mode:
                     plan = dict(request.plan)
-                    lines = plan_lines(plan, request.image)
+                    lines = [taken, *plan_lines(plan, request.image)]
                     said = [*finding_lines(plan["parity"]), *notices_of(request)]
-                    return {"changed": True, "plan": plan, "msg": lines, "notices": said}
-                return self._prove(request, pods, client, run_dir, before)
+                    return {"changed": True, "plan": plan, "level": plan["level"], "msg": lines, "notices": said}
+                self.progress(taken)
+                return self._prove(request, pods, client, run_dir, before=before, former=former)
             except (ApiFault, BatchError) as err:
                 unanswered = isinstance(err, ApiFault) and err.passing
                 raise ActionFailure(str(err), unanswered=unanswered) from err
@@ -237,7 +257,14 @@ class ActionModule(ClusterAction):
         )
 
     def _prove(
-        self, request: Request, pods: ClusterPods, client: Client, run_dir: Path, before: Written
+        self,
+        request: Request,
+        pods: ClusterPods,
+        client: Client,
+        run_dir: Path,
+        *,
+        before: Written,
+        former: documents.Document | None,
     ) -> dict[str, Any]:
         for line in finding_lines(request.plan["parity"]):
             self.progress(line)
@@ -245,6 +272,9 @@ class ActionModule(ClusterAction):
         with interruptible(pods.stop):
             pods.sweep(network["namespace"] for network in request.plan["networks"])
             document = self._measured(request, pods, client, rows)
+        if former:
+            since = {key: former[key] for key in ("run", "started_at")}
+            document |= {"since": since, "worse": worse_since(document["networks"], former["networks"])}
         files = {"verify_json": run_dir / "verify.json", "verify_junit": run_dir / "verify.xml"}
         write_if_different(files["verify_json"], documents.document_text(document))
         write_if_different(files["verify_junit"], junit_text(document))
@@ -252,6 +282,7 @@ class ActionModule(ClusterAction):
         result = {
             "changed": True,
             "verdict": document["verdict"],
+            "level": document["level"],
             "recap": recap_of(document),
             "plan": request.plan,
             "notices": [*notices_of(request), *rows.notices(), *pods.notices],
@@ -314,6 +345,19 @@ def options_of(arguments: dict[str, Any], seed: int = 0) -> ProofOptions:
     )
 
 
+def former_of(path: str | None) -> documents.Document | None:
+    """Return the document of a former run, None where none is given; raises InvalidInput if that is none."""
+    if not path:
+        return None
+    try:
+        document: documents.Document = parse_document(Path(path), _MOST_FORMER)
+    except ValueError as error:
+        raise InvalidInput([Violation(path, "", str(error), "give the verify.json of a former run")]) from error
+    if flaws := verification_violations(path, document):
+        raise InvalidInput(flaws)
+    return document
+
+
 def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
     """Return the facts of one host in the run directory, None where there are none that can be read."""
     try:
@@ -327,10 +371,9 @@ def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
     return found
 
 
-def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, facts: dict[str, Any]) -> Request:
-    """Return what the proof run is asked for."""
-    spec = arguments["spec"]
-    settings = Settings(
+def settings_of(arguments: dict[str, Any]) -> Settings:
+    """Return how pairs are tested."""
+    return Settings(
         limit=arguments["test_timeout"],
         size=arguments["size"],
         iterations=arguments["iterations"],
@@ -338,12 +381,17 @@ def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, fac
         minimum=arguments["minimum"],
         gpu=bool(arguments["gpu_resource"]),
     )
+
+
+def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, facts: dict[str, Any]) -> Request:
+    """Return what the proof run is asked for."""
+    spec = arguments["spec"]
     image = test_image(arguments["image"], spec.get("settings") or {})
     return Request(
         plan,
         run_id,
         image,
-        settings,
+        settings_of(arguments),
         arguments["timeout"],
         spec,
         facts,
@@ -367,4 +415,5 @@ def explained(document: dict[str, Any]) -> list[str]:
     latency stands out, ports that PCIe holds back, and programs that are not held to the CPUs of their NIC.
     """
     lines = (documents.accused_lines, documents.slow_lines, documents.held_back_lines, documents.any_cpu_lines)
-    return [*finding_lines(document["parity"]), *(line for lines_of in lines for line in lines_of(document))]
+    found = [line for lines_of in lines for line in lines_of(document)]
+    return [*finding_lines(document["parity"]), *found, *worse_lines(document)]

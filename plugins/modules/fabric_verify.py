@@ -85,6 +85,25 @@ options:
         RV(notices) says so.
       - Results are written to C(wire/NODE.json) in O(run_dir). O(pairs) has no effect then.
     type: str
+  level:
+    description:
+      - How thoroughly the fabric is accepted. It sets what is not given of O(pairs), O(test_timeout) and O(iterations).
+      - With V(quick), O(pairs=hunt) with slots of 10 seconds and 1000 messages on each queue pair.
+      - With V(full), O(pairs=hunt) with slots of 30 seconds and 5000 messages.
+      - With V(strict), O(pairs=all), likewise. The playbook C(rdma.fabric.verify) then runs NCCL tests, too.
+    type: str
+    choices: [quick, full, strict]
+  minutes:
+    description:
+      - The time that the test may take by its estimate. The most thorough schedule that fits is taken, from V(ring)
+        over V(hunt) and, where leaves are known, V(leaf), up to the one of O(level). O(pairs) is taken as it is.
+      - If nothing fits, the test is refused with the estimate.
+    type: int
+  since:
+    description:
+      - C(verify.json) of a former run. RV(recap) tells which nodes are newly at fault, and whose best rate fell by more
+        than a tenth.
+    type: path
   pairs:
     description:
       - With V(all), every pair of nodes is tested, in N - 1 rounds.
@@ -93,9 +112,9 @@ options:
       - With V(leaf), nodes are tested within their leaf switch, and each leaf with every other. The leaf is the value
         of the node's label C(network.topology.nvidia.com/leaf).
       - With V(ring), each node is tested with the next one by name, for a quick look.
+      - By default that of O(level), or V(all).
     type: str
     choices: [all, hunt, leaf, ring]
-    default: all
   namespace:
     description:
       - Namespace of the test pods. By default that of each network.
@@ -129,6 +148,7 @@ options:
   iterations:
     description:
       - Messages that C(ib_write_bw) sends on each queue pair, by default 5000, or 100 on an emulated device.
+      - O(level) may set it.
     type: int
   queue_pairs:
     description:
@@ -143,8 +163,8 @@ options:
     description:
       - Seconds of a slot, in which all tests of one pair end. A program that is not over when its share of the slot is
         gets killed, so no pair delays another one.
+      - By default that of O(level), or V(30).
     type: int
-    default: 30
   parallel:
     description:
       - Requests about test pods that are under way at the same time, from 1 to 256. All pairs of a round are tested at
@@ -205,6 +225,14 @@ EXAMPLES = r"""
       - rail0
     pairs: hunt
 
+- name: Accept a cluster in at most an hour, and say what got worse since the last time
+  rdma.fabric.fabric_verify:
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+    run_dir: rdma-fabric-run
+    level: full
+    minutes: 60
+    since: accepted/verify.json
+
 - name: Prove GPUDirect RDMA between the GPUs of every pair of nodes
   rdma.fabric.fabric_verify:
     spec: "{{ rdma_fabric_preflight_result.spec }}"
@@ -227,10 +255,16 @@ verdict:
   returned: when pairs were tested
   type: str
   sample: pass
+level:
+  description: The level of acceptance, if one was asked for.
+  returned: without O(node)
+  type: str
+  sample: full
 recap:
   description:
     - The verdict in one line, then one line for each test that failed, and for each node, network or leaf at
       fault.
+    - With O(since), one line for each node that got worse.
     - Then remarks on the rates, such as programs that were not bound to the CPUs of the NIC's NUMA node.
     - With O(node) one line for each network.
   returned: when pairs were tested

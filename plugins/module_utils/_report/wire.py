@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     network_label,
     slow_words,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.ends import worse_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST
 
 _KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out", "parity")
@@ -37,6 +38,8 @@ def verification_section(document: Mapping[str, Any] | None) -> dict[str, Any] |
         **{key: document[key] for key in _KEPT},
         "headline": headline(dict(document)),
         "accused": accused_lines(dict(document)),
+        "level": document.get("level"),
+        "worse": worse_lines(document),
         "networks": [_network(network, document["pairs"]) for network in document["networks"]],
     }
 

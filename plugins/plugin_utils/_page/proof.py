@@ -16,7 +16,7 @@ _FEW_PAIRS = 12
 # Of the rate that is expected; the default of what is asked for is the second.
 _SHARES = (0.95, 0.9, 0.75, 0.5)
 _OPEN_FAILURES = 8
-_OF_SECTION = ("run", "started_at", "seconds", "image", "schedule", "verdict", "headline", "accused")
+_OF_SECTION = ("run", "started_at", "seconds", "image", "schedule", "verdict", "headline", "accused", "level", "worse")
 
 
 def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int, hosts: int) -> dict[str, Any] | None:

@@ -30,6 +30,38 @@ ROWS = (
         default={},
     ),
     Variable(
+        "verify_level",
+        "str",
+        (
+            "How thoroughly the fabric is accepted: sets what is not given of C(rdma_fabric_verify_pairs), "
+            "C(rdma_fabric_verify_test_timeout) and C(rdma_fabric_verify_iterations).",
+            "V(quick) hunts in slots of 10 seconds. V(full) hunts in slots of 30 seconds.",
+            "V(strict) tests every pair, and the playbook then runs NCCL tests, which need C(rdma_fabric_nccl_image).",
+        ),
+        ("verify",),
+        choices=("quick", "full", "strict"),
+        asked=True,
+    ),
+    Variable(
+        "verify_minutes",
+        "int",
+        (
+            "The time that the test may take by its estimate. The most thorough schedule that fits is taken, up to "
+            "that of C(rdma_fabric_verify_level); C(rdma_fabric_verify_pairs) is taken as it is.",
+            "If nothing fits, the test is refused.",
+        ),
+        ("verify",),
+        least=1,
+        unit="minutes",
+        asked=True,
+    ),
+    Variable(
+        "verify_since",
+        "path",
+        ("C(verify.json) of a former run: the end of the run and its report name what got worse since.",),
+        ("verify",),
+    ),
+    Variable(
         "verify_pairs",
         "str",
         (
@@ -38,9 +70,9 @@ ROWS = (
             "V(leaf) tests nodes within their leaf switch (label C(network.topology.nvidia.com/leaf)), and each leaf "
             "with every other.",
             "V(ring) tests each node with the next one, for a quick look.",
+            "By default that of C(rdma_fabric_verify_level), or V(all).",
         ),
         ("verify",),
-        default="all",
         choices=("all", "hunt", "leaf", "ring"),
         asked=True,
     ),
@@ -116,9 +148,8 @@ ROWS = (
     Variable(
         "verify_test_timeout",
         "int",
-        ("Seconds of a slot: all tests of one pair end within it.",),
+        ("Seconds of a slot: all tests of one pair end within it. By default that of the level, or V(30).",),
         _PROOF,
-        default=30,
         least=1,
         unit="seconds",
     ),

@@ -122,13 +122,17 @@ class ProofRun:
     rows: list[Json] = field(default_factory=list)
     sides: dict[str, list[Side]] = field(default_factory=dict)
     keep: Callable[[Sequence[Json]], object] = lambda _rows: None
+    slots: int = 0
+    """Rounds that are left at most, when the networks that are tested now began."""
 
     def run(self) -> None:
         """Test every network of the plan; the results are in ``rows`` and ``sides``."""
         waves: dict[int, list[int]] = defaultdict(list)
         for index, network in enumerate(self.request.plan["networks"]):
             waves[network["wave"]].append(index)
-        for _wave, indices in sorted(waves.items()):
+        networks = self.request.plan["networks"]
+        for wave, indices in sorted(waves.items()):
+            self.slots = sum(max(slots_of(networks[at]) for at in waves[each]) for each in waves if each >= wave)
             numbers, turns = self._left([self.request.plan["networks"][index] for index in indices])
             if not turns:
                 continue
@@ -194,7 +198,7 @@ class ProofRun:
 
         It is several where few pairs of a leaf may meet at once.
         """
-        may = {each["network"]: each for each in networks if before < len(each["rounds"]) + each["more_rounds"]}
+        may = {each["network"]: each for each in networks if before < slots_of(each)}
         turns = next_turns(networks, self.rows, self.request.plan.get("seed", 0)) if may else {}
         found = {
             name: apart(turn, may[name]["leaves"], may[name]["per_leaf"]) for name, turn in turns.items() if name in may
@@ -236,8 +240,8 @@ class ProofRun:
         for number in range(rounds if slots else 0):
             (self.pause or self.stop.wait)(max(0.0, begin + number * limit - self.now()))
             pairs = sum(len(each[number]) for each in turns.values() if number < len(each))
-            left = (rounds - number) * limit
-            self.progress(f"round {numbers[number] + 1} of {numbers[-1] + 1}: {pairs} pairs, {left} s at most are left")
+            left = max(self.slots - numbers[number], rounds - number) * limit
+            self.progress(f"round {numbers[number] + 1}: {pairs} pairs, {left} s of rounds at most are left")
         reached = [end for end, problem in told.items() if problem is None]
         found = dict(zip(reached, self._at_once(ask, reached)))
         words: dict[End, Words] = {}
@@ -277,6 +281,11 @@ class ProofRun:
                 for future in futures:
                     future.cancel()
                 raise
+
+
+def slots_of(network: Json) -> int:
+    """Return how many rounds a network has at most."""
+    return len(network["rounds"]) + int(network["more_rounds"])
 
 
 def said_of(rows: Sequence[Json]) -> str:

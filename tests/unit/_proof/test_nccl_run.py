@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_run import (
@@ -31,6 +33,9 @@ RAILS = {device: f"default/rail{number}" for number, device in enumerate(HCAS)}
 TWO = Asked("all rails", 2, {"node-a": "gpu-01", "node-b": "gpu-02"})
 SIXTEEN = Asked("all rails", 16, {"dgx-01": "gpu-01", "dgx-02": "gpu-02"}, {"gpu-01": RAILS, "gpu-02": RAILS}, 8, 200.0)
 SAYS = "rdma.fabric:"
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((Path(__file__).parents[3] / "docs" / "nccl.schema.json").read_bytes())
+)
 
 
 def row_of(name: str, asked: Asked = SIXTEEN, status: int | None = 0, text: str = "") -> dict[str, Any]:
@@ -140,6 +145,7 @@ def whole_document() -> dict[str, Any]:
 
 def test_the_document_tells_the_worst_first_and_is_junit() -> None:
     document = whole_document()
+    SCHEMA.validate(document)
     assert document["verdict"] == "fail"
     assert "rail 1: fail" in recap_of(document)[0]
     root = ElementTree.fromstring(junit_text(document))  # noqa: S314  our own text

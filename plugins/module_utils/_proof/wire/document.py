@@ -109,6 +109,7 @@ def build_document(
         "seconds": round(seconds, 1),
         "image": image,
         "schedule": plan["schedule"],
+        "level": plan.get("level"),
         "networks": networks,
         "left_out": list(plan["left_out"]),
         "parity": parity,

@@ -116,11 +116,14 @@ def _lost(pod: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[float, lis
     return kept, told
 
 
-def worse_lines(worse: Sequence[Mapping[str, Any]], label: str, most: int = 20) -> list[str]:
-    """Return a line for everything that got worse since the run ``label``, those alike on several networks together."""
+def worse_lines(document: Mapping[str, Any], most: int = 20) -> list[str]:
+    """Return a line for everything that got worse since the former run, those alike on several networks together."""
     same: dict[tuple[str, str], list[str]] = {}
-    for each in worse:
+    for each in document.get("worse") or ():
         same.setdefault((each["node"], each["says"]), []).append(each["network"])
-    lines = [f"worse than {label}: {node} on {named(places)}: {says}" for (node, says), places in same.items()]
+    lines = [
+        f"worse than in {document['since']['run']}: {node} on {named(places)}: {says}"
+        for (node, says), places in same.items()
+    ]
     more = len(lines) - most
     return lines if more <= 0 else [*lines[:most], f"and {more} more that are worse, in verify.json"]

@@ -33,8 +33,11 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import 
 
 Json = dict[str, Any]
 
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((Path(__file__).parents[4] / "docs" / "report.schema.json").read_bytes())
+SCHEMA, OF_VERIFY = (
+    jsonschema.Draft202012Validator(
+        json.loads((Path(__file__).parents[4] / "docs" / f"{name}.schema.json").read_bytes())
+    )
+    for name in ("report", "verify")
 )
 TWO = ["rdma-1", "rdma-2"]
 EIGHT = [f"dgx-{number:02d}" for number in range(1, 9)]
@@ -80,7 +83,9 @@ def proof(request: pytest.FixtureRequest) -> Json:
 
 
 def test_what_is_written_is_what_the_report_reads(proof: Json) -> None:
-    assert verification_violations("verify.json", json.loads(document_text(proof))) == []
+    written = json.loads(document_text(proof))
+    assert verification_violations("verify.json", written) == []
+    OF_VERIFY.validate(written)
 
 
 def test_the_report_follows_the_published_schema(proof: Json) -> None:

@@ -70,9 +70,9 @@ def test_what_got_worse_is_named_by_end_with_both_rates() -> None:
         ("default/rail3", "gpu-0008"),
         ("default/rail5", "gpu-0013"),
     ]
-    dead, slow = worse_lines(found, "5f0c")
+    dead, slow = worse_lines({"worse": found, "since": {"run": "5f0c"}})
     assert re.match(
-        r"worse than 5f0c: gpu-0008 on default/rail3: .* fails: .*sends nothing, \d+(\.\d)? Gb/s before", dead
+        r"worse than in 5f0c: gpu-0008 on default/rail3: .* fails: .*sends nothing, \d+(\.\d)? Gb/s before", dead
     )
     assert re.search(r"is slow: .*; sends 1\d\d(\.\d)? Gb/s, [34]\d\d(\.\d)? before", slow)
 
@@ -88,7 +88,7 @@ def test_a_node_that_one_of_both_runs_did_not_test_is_no_comparison() -> None:
 
 def test_many_that_are_worse_are_counted() -> None:
     rows = [{"network": "default/rail0", "node": f"n{number}", "says": "sends nothing"} for number in range(30)]
-    assert worse_lines(rows, "x")[-1] == "and 10 more that are worse, in verify.json"
+    assert worse_lines({"worse": rows, "since": {"run": "x"}})[-1] == "and 10 more that are worse, in verify.json"
 
 
 @pytest.mark.parametrize(("nodes", "leaf"), [(200, 32), (1000, 0)])
