@@ -23,6 +23,12 @@ MOST_DIGITS = 18
 _COUNT = re.compile(rf"\d{{1,{MOST_DIGITS}}}", re.ASCII)
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[ -/]{0,8}[@-~]")
 _LINE_END = re.compile(r"\r\n|\r|\n")
+# A row of a table, or a number of a report.
+_MEASURED = re.compile(
+    r'\s{0,40}(?:\d[\d.]{0,40}\s|"?[A-Za-z][\w .]{0,60}"?\s{0,4}:\s{0,4}[\d.]{0,40}\s{0,40}\Z)', re.ASCII
+)
+# Rates of messages, and rates alone, are printed with six decimals, which tell whether the last of them is whole.
+_WHOLE = re.compile(r"\d\.\d{6}\s{0,40}\Z", re.ASCII)
 # Control characters, and the blanks that web pages and chats put in the place of ordinary ones.
 _CONTROLS = [code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]
 _BLANKS = [0xA0, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF]
@@ -41,6 +47,8 @@ _PREFIX = re.compile(
 def output_lines(text: Any) -> list[str]:
     """Return the lines of an output that are not blank, without escapes, unprintable characters and log prefixes.
 
+    A last line of numbers without an end is left out: its last number may be cut off, and would be another one.
+
     Raises InvalidInput when ``text`` is no text or longer than any output of a test.
     """
     if not isinstance(text, str):
@@ -49,9 +57,10 @@ def output_lines(text: Any) -> list[str]:
         problem = f"{len(text)} characters are not output of a test, {MOST_CHARACTERS} are read at most"
         raise InvalidInput([Violation("output", "", problem, "pass the output of one run")])
     plain = _ESCAPE.sub("", text).translate(_UNPRINTABLE)
-    return [
-        _without_prefix(line[:MOST_LINE_CHARACTERS]) for line in _LINE_END.split(plain) if line and not line.isspace()
-    ]
+    found = _LINE_END.split(plain)
+    lines = [_without_prefix(line[:MOST_LINE_CHARACTERS]) for line in found if line and not line.isspace()]
+    is_cut = bool(lines and found[-1] and _MEASURED.match(lines[-1]) and not _WHOLE.search(lines[-1]))
+    return lines[:-1] if is_cut else lines
 
 
 def quoted(line: str) -> str:

@@ -161,10 +161,10 @@ def mtu_of(one: Side, other: Side) -> int:
 
 
 def read_words(text: str) -> Words:
-    """Return what the output of ``scripts.collect`` says; lines that make no sense are left out."""
+    """Return what the output of ``scripts.collect`` says; lines that make no sense or have no end are left out."""
     words, base, headers = Words(), Reading({}, {}), dict(_HEADERS)
     said: dict[tuple[int, str], list[str]] = {}
-    for line in text.splitlines():
+    for line in text[: text.rfind("\n") + 1].splitlines():
         kind, *fields = line.split("|", 3 if line.startswith("o|") else -1)
         if kind == "end":
             words.done = True

@@ -134,7 +134,7 @@ def judge_rping(output: Output) -> Judged:
 
 def judge_bandwidth(client: Output, server: str, ends: Ends, minimum: float | None) -> Judged:
     """Judge a run of ib_write_bw by its client side; what the ``server`` side printed tells the cause when it knows."""
-    result = perftest_result(client.text, "gbps")
+    result = perftest_result(f"{client.text}\n", "gbps")
     verdict = bandwidth_verdict(result, ends.link_gbps, pcie=ends.pcie, emulated=ends.software, threshold=minimum)
     return _judged_rate(client, server, result, verdict)
 
@@ -145,8 +145,8 @@ def judge_gpu_bandwidth(client: Output, server: str, ends: Ends, minimum: float 
     The way that is farther decides what is asked for. ``minimum`` only lowers that: a share that is meant for host
     memory is out of reach for many GPUs.
     """
-    result = perftest_result(client.text, "gbps")
-    taken = [result["gpu"], perftest_result(server, "gbps")["gpu"] if server else None]
+    result = perftest_result(f"{client.text}\n", "gbps")
+    taken = [result["gpu"], perftest_result(f"{server}\n", "gbps")["gpu"] if server else None]
     found = [known.get(gpu or "") for gpu, known in zip(taken, ways)]
     distance = farthest(found)
     verdict = bandwidth_verdict(
@@ -197,7 +197,7 @@ def judge_latency(client: Output, server: str, software: bool) -> Judged:
     early = ended_early(client, "ib_write_lat")
     if early and client.status in _MISSING:
         return Judged("skipped", f"not run, because {early.summary}")
-    result = perftest_result(client.text, "gbps")
+    result = perftest_result(f"{client.text}\n", "gbps")
     figures = result["summary"] or {}
     if early and not result["rows"]:
         return early
@@ -236,7 +236,7 @@ def with_counters(judged: Judged, readings: Mapping[str, Reading], idle: str = "
 def _broken_run(result: dict[str, Any], server: str) -> Problem:
     """Return the problem that says most: the client's own, unless it only says that the other side ended."""
     own: Sequence[Problem] = result["problems"]
-    theirs: Sequence[Problem] = perftest_result(server, "gbps")["problems"] if server else []
+    theirs: Sequence[Problem] = perftest_result(f"{server}\n", "gbps")["problems"] if server else []
     known = [each for each in own if "other side" not in each["cause"]]
     blamed = [
         each
