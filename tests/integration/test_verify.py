@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +18,13 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 from urllib.parse import quote
 
+import jsonschema
 import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.after_site import push
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import GPU, ExecNodes, running
+from ansible_collections.rdma.fabric.tests.integration.guides import guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
@@ -28,6 +32,8 @@ from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.rights import FILE
 
+GUIDE, OF_LEVELS = guide("guide-verify.md"), 4
+OF_DOCUMENT = jsonschema.Draft202012Validator(json.loads(guide("verify.schema.json")))
 RESOURCE = "rdma/rdma_shared_device_a"
 # Long enough for stand-ins on a busy machine: a pair that is done ends its slot.
 SLOT = 60
@@ -59,6 +65,11 @@ class Wire:
         """Run the playbook; ``variables`` are those of the role, without their prefix."""
         asked = {"test_timeout": SLOT, **variables}
         given = {**self.fabric, **{f"rdma_fabric_verify_{name}": value for name, value in asked.items()}}
+        # A strict acceptance goes on with NCCL, whose jobs are only rendered without GPUs.
+        given |= {
+            "rdma_fabric_nccl_image": "registry.example.com/nccl:1",
+            "rdma_fabric_nccl_gpu_resource": "example.com/none",
+        }
         return self.user.run(
             "verify",
             *arguments,
@@ -88,6 +99,7 @@ class Wire:
         """Return what the last run wrote."""
         path = self.user.here / "rdma-fabric-run" / "verify.json"
         found: Json = json.loads(path.read_text(encoding="utf-8"))
+        OF_DOCUMENT.validate(found)
         return found
 
     def person(self, *rules: Json) -> Path:
@@ -104,6 +116,15 @@ class Wire:
         for plural, body in (("clusterroles", role), ("clusterrolebindings", binding)):
             self.cluster.api.apply(f"/apis/{group}/v1/{plural}/{quote(name)}", body)
         return self.cluster.client_kubeconfig(name)
+
+
+def of_guide(number: int) -> tuple[list[str], Json]:
+    """Return arguments and variables of a command that the guide shows in its sections on levels, the first is 0."""
+    section = GUIDE[GUIDE.index("## How thorough") : GUIDE.index("## What is tested")]
+    commands = re.findall(r"^ansible-playbook rdma\.fabric\.verify -i hosts\.yml (.*)$", section, re.MULTILINE)
+    assert len(commands) == OF_LEVELS
+    given = dict(re.findall(r"-e rdma_fabric_verify_(\w+)=(\S+)", commands[number]))
+    return re.sub(r"-e \S+", "", commands[number]).split(), given
 
 
 def fabric_in(namespace: str) -> Json:
@@ -177,7 +198,8 @@ def wire(pushed: Wire, tmp_path: Path) -> Iterator[Wire]:
 
 def test_two_nodes_pass_with_pods_that_the_scheduler_places(wire: Wire) -> None:
     mark = wire.cluster.audit.mark()
-    outcome = wire.verify().succeeded()
+    arguments, level = of_guide(1)
+    outcome = wire.verify(*arguments, **level).succeeded()
     made = [each for each in wire.cluster.audit.requests(mark) if each.verb == "create"]
     bound = [each for each in made if each.subresource == "binding" and each.namespace == wire.namespace]
     assert len(bound) == 2, "the scheduler has to place the pods"
@@ -193,6 +215,26 @@ def test_two_nodes_pass_with_pods_that_the_scheduler_places(wire: Wire) -> None:
     assert report["validation"]["verdict"] == "pass"
     assert report["cluster"]["skipped"] == "verify pushes nothing, it proves what is there"
     assert "The push to a cluster" not in outcome.output
+    assert "all: 2 pods, 1 pair in up to 1 round" in outcome.output
+    assert report["validation"]["level"] == "strict"
+
+
+def test_what_got_worse_since_another_run_is_told(wire: Wire) -> None:
+    folder = wire.user.here / "accepted"
+    folder.mkdir()
+    wire.proof()
+    shutil.copy(wire.user.here / "rdma-fabric-run" / "verify.json", folder)
+    wire.nodes.pull_wire(pulled=True)
+    arguments, level = of_guide(2)
+    result = wire.proof(**{**level, "since": str(folder / "verify.json")})
+    assert arguments == []
+    assert any(line.startswith("worse than in ") and "sends nothing" in line for line in result["msg"].splitlines())
+    assert {each["node"] for each in wire.document()["worse"]} == set(wire.nodes.names)
+    assert f"{wire.inventory}: format: is missing" in wire.refused(since=str(wire.inventory))
+    arguments, level = of_guide(3)
+    assert arguments == []
+    assert level == {"minutes": "10"}
+    assert "ring: 2 pods" in wire.refused(minutes=1)
 
 
 def test_gpu_memory_is_tested_with_a_gpu_in_each_pod(wire: Wire) -> None:
@@ -240,7 +282,8 @@ def test_a_wire_that_is_pulled_turns_the_verdict_red_and_the_pods_are_gone(wire:
 
 def test_check_mode_shows_the_plan_and_makes_nothing(wire: Wire) -> None:
     mark = wire.cluster.audit.mark()
-    outcome = wire.verify("--check", cabling="told").succeeded()
+    arguments, level = of_guide(0)
+    outcome = wire.verify(*arguments, cabling="told", **level).succeeded()
     one, other = wire.nodes.names
     assert f"round 1: {one} - {other}" in outcome.output
     assert RESOURCE in outcome.output
