@@ -60,13 +60,16 @@ def _network(network: dict[str, Any], most: int, edge: int, hosts: int) -> dict[
     worst = sorted(network["pairs"], key=lambda pair: order[pair["verdict"]])
     verdicts = [pair["verdict"] for pair in network["pairs"]]
     emulated = {pod["node"] for pod in network["pods"] if pod["software"]}
-    counts = [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
+    # Pairs that passed are not in a brief document; its ends count them.
+    met = sum(pod["pairs"] or 0 for pod in network["pods"]) // 2
+    passed = max(verdicts.count("pass"), met - verdicts.count("fail") - verdicts.count("reported"))
+    counts = [(each, passed if each == "pass" else verdicts.count(each)) for each in order]
     # Of a large network those that need a look: its squares tell the others.
     shown = min(most, verdicts.count("fail") or _FEW_PAIRS) if is_large else most
     return {
         **{key: network[key] for key in ("label", "resource", "slow", "held_back", "any_cpu", "counters")},
         "pods": {"entries": network["pods"][:most], "more": max(0, len(network["pods"]) - most)},
-        "counts": counts,
+        "counts": [(verdict, count) for verdict, count in counts if count],
         "is_open": "fail" in verdicts,
         "pairs": [_drawn(pair, emulated) for pair in worst[:shown]],
         "more": max(0, len(worst) - shown),

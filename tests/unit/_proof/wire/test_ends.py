@@ -107,3 +107,12 @@ def test_the_page_of_many_nodes_has_a_square_for_each_and_the_culprit_first(node
     assert "gpu-0071 to gpu-0080" in first or leaf
     # Every pair that failed is drawn, and of a network where none did only a few.
     assert section.count('<span class="chip fail">fail</span></figcaption>') == proof["counts"]["fail"]
+
+
+def test_the_page_of_a_document_without_the_pairs_that_passed_counts_them_and_can_be_signed(hunted: Json) -> None:
+    failed = [row for row in hunted["pairs"] if row["verdict"] == "fail"]
+    brief = {**hunted, "pairs": failed, "brief": True, "level": "full"}
+    pages = [render_page(report_of(each)) for each in (hunted, brief)]
+    chips = [re.findall(r'<span class="chip (fail|pass)">(\d+) ', html) for html in pages]
+    assert chips[0] == chips[1] != []
+    assert [html.count("<h3>Acceptance, full</h3>") for html in pages] == [0, 1]
