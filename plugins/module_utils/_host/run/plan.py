@@ -25,7 +25,6 @@ from ..facts.firmware import is_bare_half
 from ..facts.host_state import NETDEV_DRIVER, HostState
 from ..facts.matching import Matched, Unmatched, functions_to_come, match_spec
 from ..facts.shapes import Facts
-from ..facts.users import in_another_namespace
 from ..machine.probe import PCI
 from ..spec.host import CONSENTS, HostSpec
 from .registry import Planner, brings_modules, planner_of
@@ -123,11 +122,15 @@ def _holds(context: Context) -> list[_Hold]:
     return found
 
 
-def _lent(context: Context, unmatched: Iterable[Unmatched]) -> dict[str, str]:
+def _lent(context: Context, unmatched: Sequence[Unmatched]) -> dict[str, str]:
     """Return a notice, by the key of the entry, for each port that a pod has whole: it comes back as it was left.
 
     One half of a Socket Direct card has no interface anywhere (is_bare_half).
     """
+    if not unmatched:
+        return {}
+    from ..facts.users import in_another_namespace
+
     nics = context.actual.nics
     away = {
         address: in_another_namespace(nic, nics.values())
