@@ -38,7 +38,7 @@ ROWS = (
             "V(quick) hunts in slots of 10 seconds. V(full) hunts in slots of 30 seconds.",
             "V(strict) tests every pair, and the playbook then runs NCCL tests, which need C(rdma_fabric_nccl_image).",
         ),
-        ("verify",),
+        ("verify", "playbook verify"),
         choices=("quick", "full", "strict"),
         asked=True,
     ),
@@ -226,7 +226,7 @@ ROWS = (
         "nccl_image",
         "str",
         ("Image with nccl-tests (built with C(MPI=1)), Open MPI, C(ssh) and C(sshd).",),
-        _NCCL,
+        (*_NCCL, "playbook verify"),
         asked=True,
     ),
     Variable(

@@ -53,8 +53,7 @@ ONE_OF_LLDPD = {
         }
     }
 }
-# The same form with several interfaces, as xapi-project/xen-api's test of its parser has it, and a chassis that sends
-# no name (lldpd/lldpd issue 372 shows one).
+# The same form with several interfaces, composed, and a chassis that sends no name (lldpd/lldpd issue 372 shows one).
 SEVERAL_OF_LLDPD = {
     "lldp": {
         "interface": [
@@ -93,7 +92,7 @@ OF_NETWORKD = {
         {"InterfaceIndex": 3, "InterfaceName": "ens3", "Neighbors": []},
     ]
 }
-# The form of `smpquery -D nodeinfo 0,1` as HewlettPackard and rdma-core's manual print it.
+# The form of `smpquery -D nodeinfo 0,1` (infiniband-diags, src/smpquery.c); the names are made up.
 DESCRIPTION = "Node Description:.................MF0;leaf-1:MQM9700/U1\n"
 INFO = """# Node info: DR path slid 65535; dlid 65535; 0,1
 BaseVers:........................1

@@ -96,7 +96,6 @@ class Words:
     """
 
     slots: dict[int, dict[str, Word] | None] = field(default_factory=dict)
-    done: bool = False
 
 
 def table(side: Side, slots: Sequence[Slot], settings: Settings, *, wait: float) -> str:
@@ -167,8 +166,8 @@ def read_words(text: str) -> Words:
     for line in text[: text.rfind("\n") + 1].splitlines():
         kind, *fields = line.split("|", 3 if line.startswith("o|") else -1)
         if kind == "end":
-            words.done = True
-        elif kind.partition(" ")[0] == "b":
+            break
+        if kind.partition(" ")[0] == "b":
             base = Reading({key: value for key, value, _by in _counters(kind)}, {})
         elif kind == "h" and len(fields) == 2:
             headers[fields[0]] = fields[1]
