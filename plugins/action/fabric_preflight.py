@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live im
     meetings,
     moved_parts,
     names_nodes,
+    pools_too_small,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import known_platforms
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import pod_templates
@@ -424,7 +425,7 @@ class ActionModule(ChartAction):
         problems += [f"the cluster: {problem}" for problem in wrong]
         problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
         # Who may not look at nodes knows of none.
-        notices += absent_nodes(pools, read.runtimes) if read.runtimes else []
+        notices += [*absent_nodes(pools, read.runtimes), *pools_too_small(pools, read.bodies)] if read.bodies else []
         # A host's node usually has its name.
         platforms = known_platforms(objects, settings)
         notices += kept_off(objects, read.bodies, spec.get("hosts") or {}, platforms)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def are_met(requirements: Iterable[Mapping[str, Any]], values: Mapping[str, str]) -> bool:
@@ -30,7 +30,7 @@ def _is_met(requirement: Mapping[str, Any], value: str | None) -> bool:
 
 def terms_of(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the terms of a pod's required node affinity."""
-    required = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    required = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
     return list(required.get("nodeSelectorTerms") or [])
 
 

@@ -36,6 +36,7 @@ description:
     folders (k3s, MicroK8s or GKE), the run is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
     C(rdma_fabric_cni_conf_dir)). Folders that you set are used; RV(notices) names those that differ from the
     distribution's, and what pods mount on k0s or Talos without any use.
+  - RV(notices) names pools of nv-ipam that have fewer parts than nodes.
   - RV(notices) names nodes with taints that the pods do not tolerate, and nodes with an architecture that an image is
     known not to have.
   - Nodes with the labels of several NicNodePolicies are refused, because at most one may select a node.

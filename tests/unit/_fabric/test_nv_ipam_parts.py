@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live import pools_too_small
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import check_pool
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_parts import (
     Parts,
@@ -115,3 +116,28 @@ def test_a_node_keeps_its_part_where_the_changed_pool_has_the_same(
 ) -> None:
     spec = {**(IP_POOL if kind == "IPPool" else CIDR_POOL), **change}
     assert losing_nodes(kind, spec, [allocation(kind, "n", part)]) == ([] if keeps else ["n"])
+
+
+def workers(count: int) -> list[Any]:
+    names = [f"gpu-{number}" for number in range(count)]
+    return [{"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "gpu": "yes"}}} for name in names]
+
+
+def test_a_pool_with_fewer_parts_than_nodes_is_named() -> None:
+    """Mellanox/nvidia-k8s-ipam#154: what is left of the subnet of a pool for its nodes is not what was thought."""
+    pools = [{"kind": "IPPool", "name": "rail0", "spec": IP_POOL}, {"kind": "CIDRPool", "name": "c", "spec": CIDR_POOL}]
+    assert pools_too_small(pools, workers(5)) == []
+    (line,) = pools_too_small(pools, workers(8))
+    assert line == (
+        "IPPool rail0: it has parts for 5 of 8 nodes, so pods of its networks get no address on the others (next: a "
+        "larger network, a smaller perNodeBlockSize, or a nodeSelector of fewer nodes)"
+    )
+    (line,) = pools_too_small(pools[1:], workers(257))
+    assert "it has parts for 256 of 257 nodes" in line and "a longer perNodeNetworkPrefix" in line
+
+
+@pytest.mark.parametrize(("key", "few"), [("gpu", 0), ("none", 1)])
+def test_only_nodes_that_a_pool_selects_get_a_part(key: str, few: int) -> None:
+    terms = [{"matchExpressions": [{"key": key, "operator": "DoesNotExist"}]}]
+    pool = {"kind": "IPPool", "name": "p", "spec": {**IP_POOL, "nodeSelector": {"nodeSelectorTerms": terms}}}
+    assert len(pools_too_small([pool], workers(6))) == few

@@ -537,6 +537,16 @@ class TestPartsOfPools:
     def test_those_that_it_has_are_not(self, tmp_path: Path, server: Server) -> None:
         assert self.look(server, tmp_path, "gpu-01", "gpu-O2") == []
 
+    def test_a_pool_that_is_too_small_for_the_nodes_is_named(self, tmp_path: Path, server: Server) -> None:
+        for node in ("gpu-01", "gpu-02"):
+            server.behind.put("nodes", {**NODE, "metadata": {"name": node}})
+        pool = {"cidr": "192.168.0.0/24", "perNodeNetworkPrefix": 24}
+        given = {"nic_cluster_policy": {"nvIpam": {}}, "cidr_pools": {"rail0": pool}}
+        arguments = {"kubeconfig": kubeconfig(tmp_path / "k", server.address)}
+        found = run_action("fabric_preflight", {"spec": run_action("fabric_input", given)["spec"], **arguments})
+        (notice,) = (notice for notice in found["notices"] if "has parts" in notice)
+        assert notice.startswith("CIDRPool rail0: it has parts for 1 of 2 nodes")
+
 
 class TestGpuSide:
     """What nodes lack of the GPU side is said, and nothing of it keeps a run from beginning."""

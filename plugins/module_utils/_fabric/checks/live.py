@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, Iterator, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import REQUIRED, selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from . import nad, nv_ipam
 from .ipam import Claim, shared_addresses
 from .nad import Attachment
 from .nv_ipam import entries
-from .nv_ipam_parts import losing_nodes
+from .nv_ipam_parts import losing_nodes, parts_of
 
 Body = Mapping[str, Any]
 
@@ -144,6 +145,26 @@ def absent_nodes(pools: Iterable[Mapping[str, Any]], nodes: Collection[str]) -> 
                 f"{pool['kind']} {pool['name']}: staticAllocations keep parts for {named(absent, _MOST_NAMED)}, and "
                 "the cluster has no node of that name: no node gets them (fine for nodes that join later; next: "
                 "kubectl get nodes shows the names)"
+            )
+    return found
+
+
+def pools_too_small(pools: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a notice for each pool with fewer parts than nodes that it selects; ``nodes`` are those of the cluster.
+
+    The controller tells it by an event of the pool alone (``NoFreeRanges`` and ``NoFreePrefixes`` of nvidia-k8s-ipam,
+    ``pkg/ipam-controller/controllers``), and which nodes are left out depends on the order in which it sees them.
+    """
+    known, found = list(nodes), []
+    for pool in pools:
+        given = parts_of(pool["kind"], pool["spec"]).given
+        meant = {"affinity": {"nodeAffinity": {REQUIRED: pool["spec"].get("nodeSelector")}}}
+        selected = sum(selects(meant, node) for node in known)
+        if selected > given:
+            size = "a smaller perNodeBlockSize" if pool["kind"] == "IPPool" else "a longer perNodeNetworkPrefix"
+            found.append(
+                f"{pool['kind']} {pool['name']}: it has parts for {given} of {selected} nodes, so pods of its networks "
+                f"get no address on the others (next: a larger network, {size}, or a nodeSelector of fewer nodes)"
             )
     return found
 
