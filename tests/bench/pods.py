@@ -175,4 +175,3 @@ def running_pods(cluster: ControlPlane, namespace: str, names: list[str], resour
     finally:
         pods.ended = True
         server.shutdown()
-        api.call("DELETE", collection_path("v1", "nodes"))

@@ -62,7 +62,7 @@ def measure(control_plane: ControlPlane, folder: Path) -> dict[str, float]:
     figures: dict[str, float] = {}
     cpu = {}
     for size in SIZES:
-        namespace, names = f"proof-{size}", sorted(f"node-{number}" for number in range(size))
+        namespace, names = f"proof-{size}", sorted(f"node-{size}-{number}" for number in range(size))
         control_plane.create_namespace(namespace)
         with running_pods(control_plane, namespace, names, RESOURCE):
             mark = control_plane.audit.mark()
