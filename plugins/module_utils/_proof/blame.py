@@ -228,8 +228,11 @@ class _Case:
             # Beside a leaf that is bad itself many are slow, too.
             slow = [number for number in slow if self._is_good(number, ("up", "down"))]
             passed = sum(self.outcomes[number].passed for number in few)
+            of_networks = Counter(self.outcomes[number].network for number in crowd)
+            slow_of = Counter(self.outcomes[number].network for number in crowd.intersection(slow))
             if (
-                2 * len(crowd.intersection(slow)) > len(crowd)
+                # All that take the way are slow there, not those of one network, which is slow itself.
+                all(2 * slow_of[network] > count for network, count in of_networks.items())
                 and 2 * passed > len(few)
                 and len(good) > _FEWEST
                 and len(rounds_of) * _at_least(len(crowd.intersection(slow)), len(crowd), NOISE) < _WRONG
