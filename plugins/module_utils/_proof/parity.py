@@ -10,6 +10,7 @@ to do about one that has not. What facts do not tell is named as not known: it i
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, mismatch, named, nearest
@@ -22,7 +23,7 @@ Finding = Dict[str, Any]
 """``{"verdict", "kind", "network", "says", "next_step", "ports"}``; the verdict is fail, reported or unknown."""
 Value = Any
 
-_EMPTY: Json = {}
+_EMPTY: Json = MappingProxyType({})
 _SOURCE = "rdma_fabric_verify_expected"
 _SWITCH, _SWITCHES = "switch", "switches"
 _MOST_NAMED = 8
