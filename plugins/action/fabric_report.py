@@ -81,8 +81,10 @@ class ActionModule(FabricAction):
         names, spec = [each["host"] for each in hosts], arguments["spec"] or {}
         of_cordons = cordon_notices(names, variables)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables)), *of_cordons]
-        unknown = unknown_interfaces(spec, hosts)
-        needs = held(spec, [each for each in hosts if each["host"] not in of_earlier_run])
+        # What a run takes away asks nothing of hosts any more.
+        asked = [] if _takes_away(arguments["cluster"]) else hosts
+        unknown = unknown_interfaces(spec, asked)
+        needs = held(spec, [each for each in asked if each["host"] not in of_earlier_run])
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
         report = build_report(
             spec=arguments["spec"],
@@ -238,3 +240,9 @@ def difference(place: str, older: Any, report: dict[str, Any], files: list[str])
         "before": "".join(f"{line}\n" for line in before),
         "after": "".join(f"{line}\n" for line in outline(report)),
     }
+
+
+def _takes_away(cluster: Mapping[str, Any] | None) -> bool:
+    """Tell whether what became of each object of a push is that it went, or stayed although it was to go."""
+    rows = (cluster or {}).get("results") or []
+    return bool(rows) and all(row["action"] in ("deleted", "kept") for row in rows)

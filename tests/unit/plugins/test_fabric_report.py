@@ -107,6 +107,10 @@ def test_a_network_on_an_interface_that_no_host_has_is_said_on_the_screen_and_in
     assert text.startswith("network ai/net: master rail9: none of the 7 hosts that were read has an interface of this")
     assert f"attention: {text}" in recap
     assert "attention: net: no pod starts" in report(run_dir, unmet=["net: no pod starts"])["recap"]
+    pushed = sample_fleet.batch_result()
+    removed = {**pushed, "results": [{**row, "action": "deleted"} for row in pushed["results"]]}
+    recap = report(run_dir, spec={**spec, "networks": [network]}, cluster=removed)["recap"]
+    assert not any("rail9" in line for line in recap), "what a teardown takes away"
 
 
 def test_hosts_that_the_limit_leaves_out_are_named_with_the_time_of_what_is_shown(run_dir: Path) -> None:
