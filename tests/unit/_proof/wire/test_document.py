@@ -120,7 +120,7 @@ def test_a_failed_proof_names_pair_rail_test_cause_and_next_step() -> None:
 
 
 def _odd(verdict: str) -> Json:
-    says = "MTU 1500 at 1 of 2 ports of default/rail0, 9000 at 1: rdma-2/rail0 <b>"
+    says = "MTU 1500 at 1 of 2 ports of rail 0 (default/rail0), 9000 at 1: a-node-of-a-long-name/rail0 <b>"
     found: Json = {
         "verdict": verdict,
         "kind": "mtu",
@@ -151,7 +151,7 @@ def test_ports_that_differ_are_told_everywhere_and_fail_where_traffic_would(verd
     assert (report["summary"]["verdict"] == "attention") == fails
     page = render_page(report)
     assert ("Ports are not alike" in page) == fails
-    assert "9000 at 1: rdma-2/rail0 &lt;b&gt;" in page
+    assert "9000 at 1: a-node-of-a-long-name/rail0 &lt;b&gt;" in page
     assert "set the same mtu" in page
 
 
