@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Collection, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import offers_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
@@ -98,8 +99,9 @@ class ActionModule(ClusterAction):
         within = taking_part(arguments["hosts"], task_vars.get("groups") or {}, limit, self._loader)
         results = {host: (variables.get(host) or {}).get("rdma_fabric_host_result") or {} for host in within}
         run_dir = Path(arguments["run_dir"]) if arguments["run_dir"] else None
+        offers = offers_of(objects)
         return {
-            node_of(document["host"], variables[document["host"]]): devices_of(objects, document)
+            node_of(document["host"], variables[document["host"]]): devices_of(offers, document)
             # The documents of a large fleet that nothing changes are not read again.
             for document in documents_of_run(
                 [host for host in within if results[host].get("changed")], variables, run_dir

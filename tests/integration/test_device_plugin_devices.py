@@ -101,8 +101,8 @@ def test_resources_of_guides_have_the_devices_that_the_report_counts(
     plugin: Path, tmp_path: Path, guide: str, host: str
 ) -> None:
     spec, read = document(guide, host)
-    objects, functions = objects_of(render(spec)), placed(functions_of(read))
-    offers = [each for each in offers_of(objects) if each.plugin == SRIOV]
+    functions = placed(functions_of(read))
+    offers = [each for each in offers_of(objects_of(render(spec))) if each.plugin == SRIOV]
     found = theirs(plugin, tmp_path, offers, functions)
     assert found == ours(offers, functions)
-    assert {name: len(each) for name, each in found.items()} == devices_of(objects, read)
+    assert {name: len(each) for name, each in found.items()} == devices_of(offers, read)

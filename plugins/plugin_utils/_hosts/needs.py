@@ -117,14 +117,14 @@ def compared(records: Sequence[Mapping[str, Any]], documents: Sequence[Document]
     ]
 
 
-def devices_of(objects: Sequence[Mapping[str, Any]], document: Document) -> dict[str, int]:
-    """Return how many devices the SR-IOV device plugin among rendered objects offers of each resource on a host.
+def devices_of(offers: Sequence[Offer], document: Document) -> dict[str, int]:
+    """Return how many devices the SR-IOV device plugin has of each resource on a host, by all that plugins offer.
 
     Left out is what its facts do not tell, and what comes after such a resource in the same plugin.
     """
     host, found = _host(document), dict[str, int]()
     untold: list[Any] = []
-    offers = [each for each in offers_of(objects) if each.plugin == table.SRIOV]
+    offers = [each for each in offers if each.plugin == table.SRIOV]
     for place, offer in enumerate(offers):
         untold += [offer.pod] if any(each.get(key) for each in offer.selectors for key in UNTOLD) else []
         before = [one for one in offers[:place] if one.pod is offer.pod]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, Mapping, Sequence, Tuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import offers_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import PLANNED
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.diagnosis import log_command, pod_reasons
@@ -85,13 +86,14 @@ def stale_offers(
     Hosts whose functions are still to be changed are left out.
     """
     plugins = plugins_of(objects)
+    given = offers_of(objects) if plugins else []
     offers = {str(node["metadata"]["name"]): (node.get("status") or {}).get("allocatable") or {} for node in nodes}
     found: dict[str, list[str]] = {}
     for document in documents if plugins else ():
         node = node_of[document["host"]]
         if is_renewed({}, document["plan"], check=True):
             continue
-        for name, count in sorted(devices_of(objects, document).items()):
+        for name, count in sorted(devices_of(given, document).items()):
             there = offers.get(node, {}).get(name)
             if there is not None and str(there) != str(count):
                 found.setdefault(f"{name} {there} in place of {count}", []).append(node)
