@@ -158,11 +158,11 @@ class ActionModule(ClusterAction):
                 flaws = expected_violations(arguments["expected"], around.networks)
                 if flaws:
                     raise InvalidInput(flaws)
+                ports = ports_behind(spec, hosts)
                 takes = partial(estimate, settings=settings_of(arguments), parallel=arguments["parallel"])
 
                 def asked(seed: int) -> Request:
                     plan = fitting_plan(options_of(arguments, seed), around, schedules, arguments["minutes"], takes)
-                    ports = ports_behind(spec, hosts)
                     plan["parity"] = compared(plan["networks"], facts, ports, arguments["expected"])
                     plan["level"] = arguments["level"]
                     return request_of(arguments, plan, pods.run, facts)

@@ -34,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     apart,
     device_limits,
     lead,
+    slots_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import brief_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell, ShellTrouble, trouble_problem
@@ -128,12 +129,12 @@ class ProofRun:
     def run(self) -> None:
         """Test every network of the plan; the results are in ``rows`` and ``sides``."""
         waves: dict[int, list[int]] = defaultdict(list)
-        for index, network in enumerate(self.request.plan["networks"]):
-            waves[network["wave"]].append(index)
         networks = self.request.plan["networks"]
+        for index, network in enumerate(networks):
+            waves[network["wave"]].append(index)
         for wave, indices in sorted(waves.items()):
             self.slots = sum(max(slots_of(networks[at]) for at in waves[each]) for each in waves if each >= wave)
-            numbers, turns = self._left([self.request.plan["networks"][index] for index in indices])
+            numbers, turns = self._left([networks[index] for index in indices])
             if not turns:
                 continue
             manifests = {index: pods_of(self.request, index) for index in indices}
@@ -281,11 +282,6 @@ class ProofRun:
                 for future in futures:
                     future.cancel()
                 raise
-
-
-def slots_of(network: Json) -> int:
-    """Return how many rounds a network has at most."""
-    return len(network["rounds"]) + int(network["more_rounds"])
 
 
 def said_of(rows: Sequence[Json]) -> str:

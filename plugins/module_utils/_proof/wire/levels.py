@@ -11,7 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 from ..schedule import pair_count
 from .campaign import Settings
-from .plan import Plan, ProofOptions, Surroundings, lead, make_plan
+from .plan import Plan, ProofOptions, Surroundings, lead, make_plan, slots_of
 
 LEVELS: Mapping[str, Mapping[str, Any]] = {
     "quick": {"pairs": "hunt", "test_timeout": 10, "iterations": 1000},
@@ -62,7 +62,7 @@ def estimate(plan: Mapping[str, Any], settings: Settings, parallel: int) -> Esti
     for wave in waves.values():
         pods = sum(len(network["nodes"]) for network in wave)
         more = max(network["more_rounds"] for network in wave)
-        rounds.append(max(len(network["rounds"]) for network in wave) + more)
+        rounds.append(max(map(slots_of, wave)))
         # Those that a hunt goes on with are few.
         telling = lead(pods, settings.limit) + more * lead(0, settings.limit)
         seconds += _START + pods * _OF_A_POD / parallel + telling + rounds[-1] * settings.limit

@@ -278,6 +278,11 @@ def _named_rounds(options: ProofOptions, nodes: Sequence[str], leaves: Mapping[s
     return [[[nodes[one], nodes[other]] for one, other in turn] for turn in turns]
 
 
+def slots_of(network: Mapping[str, Any]) -> int:
+    """Return how many rounds a network of a plan has at most."""
+    return len(network["rounds"]) + int(network["more_rounds"])
+
+
 def apart(turn: Sequence[Sequence[str]], leaves: Mapping[str, str], most: int) -> list[list[Sequence[str]]]:
     """Return a round as several, in each of which no leaf has more than so many pairs; 0 is without limit.
 
