@@ -29,8 +29,9 @@ def hunted() -> Json:
 
 def pod(proof: Json, rail: int, node: str) -> Json:
     """What a document tells of an end."""
-    (found,) = [each for each in proof["networks"][rail]["pods"] if each["node"] == node]
-    return found  # type: ignore[no-any-return]
+    pods: list[Json] = proof["networks"][rail]["pods"]
+    (found,) = [each for each in pods if each["node"] == node]
+    return found
 
 
 def test_an_end_is_told_by_the_best_of_its_pairs_so_that_a_bad_partner_is_not_its_fault(hunted: Json) -> None:
