@@ -20,10 +20,11 @@ GIVE_BACK = ; status=$$?; test $$(id -u) != 0 -o -O . || find build .venv -regex
 
 .DEFAULT_GOAL := help
 
-# The gates by layer: what a change is asked first, what it is asked before it lands, and what runs by night.
+# The gates by layer: what a change is asked first, what it is asked before it lands (the longest ones begin), and what
+# runs by night.
 READING := licences format ruff rooms yaml types docs changelog sanity-quick ansible-lint
 FIRST := $(READING) api-programs artifact host-syntax unit try-demo paths
-REST := programs roce-shared sanity slow own docs-site importer try-preview oldest newest sanity-oldest targets molecule turns integration bench-host bench-apply
+REST := programs integration turns roce-shared sanity slow own docs-site importer try-preview oldest newest sanity-oldest targets molecule bench-host bench-apply
 NIGHTLY := guests quick-starts mutants sweeps kills campaigns matrix bench
 GATES := $(FIRST) $(REST) $(filter-out matrix bench,$(NIGHTLY))
 
