@@ -91,7 +91,7 @@ class LookupModule(LookupBase):
         if term == "hosts":
             return fabric_of(given, variables, self._loader)[1]
         if term in ("hooks", "by_facts"):
-            return _of_host(term, variables)
+            return _of_host(term, variables, given)
         if term in ("hosts_pattern", "run_dir", "push"):
             return [str(given.value(f"rdma_fabric_{term}")).strip()]
         # What a user asks goes before what policies say.
@@ -108,13 +108,16 @@ class LookupModule(LookupBase):
         return [{**rollout["turns"][variables["inventory_hostname"]], **of_all, "namespace": namespace, "files": files}]
 
 
-def _of_host(term: str, variables: Mapping[str, Any]) -> list[Any]:
+def _of_host(term: str, variables: Mapping[str, Any], given: Given) -> list[Any]:
     """Return the hooks of a stage of the task's host, or the variables that get back what facts of it have replaced."""
-    hosts = variables_of_hosts(variables)
-    own = hosts[variables["inventory_hostname"]]
+    hosts, host = variables_of_hosts(variables), variables["inventory_hostname"]
+    own = hosts[host]
     if term == "hooks":
-        row = TABLE[f"rdma_fabric_hooks_{variables['host_stage']}"]
-        return [str(path) for path in value_of(row, own.get(row.name))[0] or ()]
+        stage, node = variables["host_stage"], str(given.get("rdma_fabric_node_name") or "").strip() or host
+        row = TABLE[f"rdma_fabric_hooks_{stage}"]
+        reason = "; ".join(each["why"] for each in (own.get("_rdma_fabric_host_end") or {}).get("unfinished") or ())
+        told = {"stage": stage, "node": node, "reason": reason}
+        return [{**told, "file": str(path)} for path in value_of(row, own.get(row.name))[0] or ()]
     kept = without_facts(names_by_facts(own), own, hosts.get("localhost") or {})
     return [{"key": name, "value": value} for name, value in kept.items()]
 

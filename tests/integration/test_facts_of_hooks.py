@@ -29,7 +29,7 @@ def played(folder: Path, facts: dict[str, Any], *arguments: str, configuration: 
     (folder / "hook.yml").write_text(yaml.safe_dump([{"name": "Ask", "ansible.legacy.answer": {}}]), encoding="utf-8")
     hook = {
         "ansible.builtin.include_role": {"name": "rdma.fabric.host", "tasks_from": "hook", "rolespec_validate": False},
-        "vars": {"host_stage": "changed", "_rdma_fabric_host_hook_file": str(folder / "hook.yml")},
+        "vars": {"rdma_fabric_hook": {"stage": "changed", "node": "node-a", "file": str(folder / "hook.yml")}},
     }
     seen = {name: f"{{{{ {name} | default('', true) }}}}" for name in SHOWN}
     hook_failed = "{{ (_rdma_fabric_host_hook | default({})).said | default([]) }}"
@@ -70,13 +70,13 @@ def test_those_that_would_set_variables_fail_the_hook_and_are_taken_back(tmp_pat
         "rdma_fabric_node_name": "node-of-others",
         "rdma_fabric_drain": True,
         "rdma_fabric_context": "other",
-        "_rdma_fabric_host_hook": {"said": []},
+        "_rdma_fabric_host_end": {"unfinished": []},
         "rack": "r1",
     }
     seen = played(tmp_path, forged)
     assert [seen[name] for name in SHOWN] == ["node-a", "", "", "r1"]
     (said,) = seen["said"]
-    assert "_rdma_fabric_host_hook, rdma_fabric_context, rdma_fabric_drain, rdma_fabric_node_name" in said
+    assert "_rdma_fabric_host_end, rdma_fabric_context, rdma_fabric_drain, rdma_fabric_node_name" in said
 
 
 def test_facts_that_ansible_keeps_apart_set_nothing_and_fail_no_hook(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROWS = list(TABLE.values())
 NAME = re.compile(r"\brdma_fabric_\w+")
-# Groups that a run makes, what it leaves to the next one, and what hooks are told.
+# Groups that a run makes, and what it leaves to the next one.
 NO_VARIABLES = {
-    f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "result", "hook")
+    f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "result")
 } | REGISTERED
 # What preflight reads for the role: the role itself sees what became of it.
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recording"}
@@ -293,9 +293,10 @@ def test_the_hooks_of_a_stage_are_those_that_the_host_has_for_it(row: Variable) 
     stages = (each.short.partition("_")[2] for each in HOOKS)
     task_vars = {"inventory_hostname": "gpu01", "hostvars": {"gpu01": {row.name: "/a.yml, /b.yml"}}}
     found = {stage: look.run(["hooks"], {**task_vars, "host_stage": stage}) for stage in stages}
-    assert {stage: files for stage, files in found.items() if files} == {
-        row.short.partition("_")[2]: ["/a.yml", "/b.yml"]
-    }
+    of_its_stage = {"stage": row.short.partition("_")[2], "node": "gpu01", "reason": ""}
+    assert [hook for hooks in found.values() for hook in hooks] == [
+        {**of_its_stage, "file": file} for file in ("/a.yml", "/b.yml")
+    ]
 
 
 def test_every_option_that_a_variable_goes_into_is_read_by_its_action() -> None:

@@ -13,19 +13,21 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable im
 
 # The task of the role that looks whether the host was there for its hook.
 _REACHES = "Verify that the host stayed reachable during its hook"
-OPEN_HOOK = "_rdma_fabric_host_hook_open"
+HOOK = "_rdma_fabric_host_hook"
 _NODE_NAME = f"{PREFIX}node_name"
 # ansible-core before 2.19 says it in words only (TaskTimeoutError in lib/ansible/executor/task_executor.py).
 _TIMED_OUT = re.compile(r"in the expected time frame \(([0-9]+)\)")
 
 
 def why_hook_failed(hook: Mapping[str, Any]) -> str:
-    """Return why a hook has failed and, of one that took too long, what to do.
+    """Return why a hook has failed and, of one that took too long or did not end, what to do.
 
     ``hook`` has the ``host``, the ``stage``, the ``file`` of the hook and the name of the ``task`` in it that failed.
     ``said`` are the message of that task and those of the items of its loop, ``limits`` the seconds at which any of
     these were ended.
     """
+    if "task" not in hook:
+        return why_hook_left(hook)
     said = [str(message) for message in hook["said"]]
     what = f"the hook {hook['file']} ({hook['stage']})"
     if hook["task"] == _REACHES:
@@ -69,5 +71,5 @@ def without_facts(names: Iterable[str], own: Mapping[str, Any], controller: Mapp
     """
     kept: dict[str, Any] = {name: {} if name.startswith("_") else controller.get(name) or "" for name in names}
     if _NODE_NAME in kept:
-        kept[_NODE_NAME] = (own.get(OPEN_HOOK) or {}).get("node", "")
+        kept[_NODE_NAME] = (own.get(HOOK) or {}).get("node", "")
     return kept

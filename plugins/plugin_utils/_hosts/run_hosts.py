@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
-from .hooks import OPEN_HOOK, why_hook_failed, why_hook_left
+from .hooks import HOOK, why_hook_failed
 from .variables import labels_read, names_by_facts
 
 CONTROLLER = "localhost"
@@ -34,7 +34,6 @@ _BEGIN_CHARACTERS, _END_CHARACTERS = 300, 120
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _HOST_MODE = TABLE[f"{PREFIX}host_mode"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
-_HOOK = "_rdma_fabric_host_hook"
 
 
 class Unfinished(NamedTuple):
@@ -131,8 +130,7 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_slot",
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",
-        _HOOK,
-        OPEN_HOOK,
+        HOOK,
         "_rdma_fabric_host_ready",
         "_rdma_fabric_host_wire",
     )
@@ -144,10 +142,8 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_slot_left",
     )
     kept = {name: variables[name] for name in names if name in variables}
-    if _HOOK in kept:
-        kept[_HOOK] = {"failed": True, "msg": why_hook_failed(kept[_HOOK])}
-    if kept.get(OPEN_HOOK):
-        kept[OPEN_HOOK] = {"failed": True, "msg": why_hook_left(kept[OPEN_HOOK])}
+    if kept.get(HOOK):
+        kept[HOOK] = {"failed": True, "msg": why_hook_failed(kept[HOOK])}
     return list(kept.values())
 
 

@@ -51,6 +51,7 @@ REGISTERED = frozenset(
         "discover_facts",
         "discover_result",
         "drift_result",
+        "hook",
         "host_join",
         "host_result",
         "hosts_result",

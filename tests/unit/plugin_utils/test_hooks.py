@@ -13,7 +13,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import (
     _REACHES,
-    OPEN_HOOK,
+    HOOK,
     why_facts_refused,
     why_hook_failed,
     why_hook_left,
@@ -75,16 +75,16 @@ def test_a_host_that_is_away_after_its_hook_is_told_however_that_was_found() -> 
 
 def test_a_hook_that_has_begun_and_not_ended_fails_its_host_with_what_may_have_done_that() -> None:
     hook = {"host": "gpu-01", "stage": "changed", "file": "/hooks/nccl.yml"}
-    own = {"rdma_fabric_host_result": {"changed": True}, "_rdma_fabric_host_hook_open": hook}
+    own = {"rdma_fabric_host_result": {"changed": True}, HOOK: hook}
     assert unfinished_hosts(["gpu-01"], {"gpu-01": own}) == [Unfinished("gpu-01", f"failed: {why_hook_left(hook)}")]
     assert why_hook_left(hook).startswith("the hook /hooks/nccl.yml (changed) took gpu-01 out of its turn: ")
-    ended = {**own, "_rdma_fabric_host_hook_open": {}}
+    ended = {**own, HOOK: {}}
     assert unfinished_hosts(["gpu-01"], {"gpu-01": ended}) == []
 
 
 def test_what_facts_have_set_gets_back_what_it_was_before_the_hook() -> None:
     names = ("_rdma_fabric_host_turn", "rdma_fabric_context", "rdma_fabric_drain", "rdma_fabric_node_name")
-    own = {OPEN_HOOK: {"node": "node-a"}}
+    own = {HOOK: {"node": "node-a"}}
     assert without_facts(names, own, {"rdma_fabric_context": "here", "rdma_fabric_node_name": "x"}) == {
         "_rdma_fabric_host_turn": {},
         "rdma_fabric_context": "here",
