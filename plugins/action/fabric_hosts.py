@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     FabricAction,
     validated_result,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
     notice_lines,
     plan_lines_of_classes,
@@ -30,8 +31,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.functions impor
     uplinks_given_away,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import why_facts_refused
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import TURN
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import own_turn
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
+    END,
     Unfinished,
     drained,
     drains_of_policies,
@@ -93,11 +95,10 @@ class ActionModule(FabricAction):
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])
         drains = {host: {**each["drain"], "safe_load": bool(each.get("safe_load"))} for host, each in policies.items()}
-        of_turns: dict[str, Any] = {
-            "drains": drains,
-            **self._in_turn(task_vars, variables),
-        }
-        found = unfinished_hosts(hosts, variables)
+        found = unfinished_hosts(hosts, variables, rolled_back="host_rolls_back" in task_vars)
+        of_turns: dict[str, Any] = {"drains": drains}
+        if hosts == [task_vars.get("inventory_hostname")]:
+            of_turns.update(self._so_far(task_vars, variables[hosts[0]], begun=not found))
         if arguments["reboots"]:
             refused = _refused(hosts, variables, found, arguments)
             of_turns["refused"] = [asdict(each) for each in refused]
@@ -114,7 +115,8 @@ class ActionModule(FabricAction):
         if cluster_side.problems and not self.check_mode and "pushes" in of_turns:
             # Check mode shows what would become of the cluster as well, and fails at its end.
             of_turns["pushes"] = False
-        blocks += cluster_side.problems
+        if arguments["strict"] or arguments["cluster_side"] is None:
+            blocks += cluster_side.problems
         if blocks and arguments["strict"]:
             texts = ["\n".join([f"{head}, so this run only writes its report:", *each]) for head, each in blocks]
             raise ActionFailure("\n".join(texts), unfinished=unfinished, cluster_side=of_turns["cluster_side"])
@@ -128,10 +130,11 @@ class ActionModule(FabricAction):
         notices = [*said, *of_turns.pop("notices", [])]
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
 
-    def _in_turn(self, task_vars: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-        """Return how the host of the task is interrupted, where it has a turn."""
-        turn = self.templated(task_vars.get(TURN))
-        return in_turn(turn, variables[turn["host"]]) if turn else {}
+    def _so_far(self, task_vars: Mapping[str, Any], own: Mapping[str, Any], *, begun: bool) -> dict[str, Any]:
+        """Return how the host of the task is interrupted, by the first look at it alone."""
+        turn, earlier = own_turn(Given(task_vars, self.templated)), own.get(END) or {}
+        now = {"begun": begun, **(in_turn(turn, own) if turn else {})}
+        return {**now, **{key: earlier[key] for key in ("drains", *now) if key in earlier}}
 
     def _refuse_facts(self, task_vars: Mapping[str, Any]) -> None:
         """Refuse what facts of the task's host set, unless the task looks for just that."""

@@ -53,6 +53,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import is_plugin, is_renewed
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import own_turn
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
@@ -68,7 +69,7 @@ _BESIDES_DRAINS = {
     "uncordoned": (*ClusterAction.variables, "node", "resources", "restart_daemon_sets", "timeout"),
 }
 # What the role host has found in the turn of a host.
-_OF_THE_TURN = ("turn", "drain", "reboot", "others")
+_OF_THE_TURN = ("drain", "reboot", "end")
 
 
 class ActionModule(ClusterAction):
@@ -102,8 +103,9 @@ class ActionModule(ClusterAction):
     def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return what variables, else the policy of the host, say of its node, and what its turn has come to."""
         host, given = str(task_vars.get("inventory_hostname", "")), Given(task_vars, self.templated)
-        turn, drain, reboot, others = (given.get(f"_rdma_fabric_host_{each}") or {} for each in _OF_THE_TURN)
-        policy = (others.get("drains") or {}).get(host) or {}
+        turn = own_turn(given)
+        drain, reboot, end = (given.get(f"_rdma_fabric_host_{each}") or {} for each in _OF_THE_TURN)
+        policy = (end.get("drains") or {}).get(host) or {}
         # A drain goes by all of the policy, and a look at what has become of it by the pods of that.
         state = self._task.args.get("state")
         read = (*policy,) if state is None else ("pod_selector",) if state == "empty" else ()
@@ -117,7 +119,7 @@ class ActionModule(ClusterAction):
             "rebooted": reboot.get("rebooted"),
             "renewed": _may_be_renewed(given.get("rdma_fabric_host_result"), turn) if state == "uncordoned" else None,
             # The wait before a test is no stage of the turn.
-            "turn_file": f"{turn['files']}/{host}.json" if turn and state != "ready" else None,
+            "turn_file": turn["file"] if turn and state != "ready" else None,
             **{option: policy[option] for option in read if option in policy and option != "safe_load"},
         }
         values = {option: given.get(name) for option, name in self.variables_read().items()}
@@ -442,7 +444,7 @@ def _standing(cluster: NodeCluster, err: ApiFault | Unanswered | None = None) ->
 
 def _may_be_renewed(result: Mapping[str, Any] | None, turn: Mapping[str, Any]) -> bool:
     """Tell whether a host may have other VFs: what an earlier run, which left its node cordoned, did is not known."""
-    return is_renewed(result or {}, {}, check=False) or turn.get("node") in (turn.get("cordoned") or ())
+    return is_renewed(result or {}, {}, check=False) or bool(turn.get("cordoned"))
 
 
 def _options(arguments: Mapping[str, Any]) -> DrainOptions:

@@ -35,10 +35,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     group_problem,
     slot_name,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import running_play
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import SLOT, own_turn
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import TURNS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
 
@@ -74,15 +76,30 @@ class ActionModule(ClusterAction):
         "timeout": "rdma_fabric_slot_timeout",
     }
 
+    # What later tasks of the host need of its turn.
+    _turn: Mapping[str, Any] | None = None
+
     def role_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return what variables say, and the turn of the task's host as it was planned and begun."""
-        host, given = str(task_vars.get("inventory_hostname", "")), Given(task_vars, self.templated)
-        turn, slot = given.get("_rdma_fabric_host_turn"), given.get("_rdma_fabric_host_slot") or {}
-        begins = "state" not in self._task.args
-        read = _OF_THE_TURN if begins else {option: option for option in ("node", "domain", "namespace")}
+        given = Given(task_vars, self.templated)
+        if "state" in self._task.args:
+            turn, read = own_turn(given), {option: option for option in ("node", "domain", "namespace")}
+            known = {"lease": given.get(SLOT).get("lease")}
+        else:
+            turn, read, known = self._planned(given, task_vars), _OF_THE_TURN, {}
         planned = {option: turn[key] for option, key in read.items() if turn[key] not in ("", None)}
-        lease = {} if begins else {"lease": slot.get("lease")}
-        return {"turn_file": f"{turn['files']}/{host}.json", **lease, **planned, **super().role_arguments(task_vars)}
+        return {"turn_file": turn["file"], **known, **planned, **super().role_arguments(task_vars)}
+
+    def _planned(self, given: Given, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the turn of the task's host from those that localhost has, and keep what later tasks need of it."""
+        host, rollout = task_vars["inventory_hostname"], self.templated(task_vars["hostvars"]["localhost"][TURNS])
+        own = {
+            **rollout["turns"][host],
+            "namespace": validated_result(task_vars, self.templated)["spec"]["namespace"],
+            "file": f"{str(given.value('rdma_fabric_run_dir')).strip()}/turns/{host}.json",
+        }
+        self._turn = {**own, "cordoned": own["node"] in rollout["cordoned"]}
+        return {**rollout, **own}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node's slot to the state that is asked for; see the module's documentation."""
@@ -103,10 +120,11 @@ class ActionModule(ClusterAction):
                 whole = Holding(SlotShelf(connection, group, namespace), request, group, namespace, duration, process)
                 answer = self._bring(connection, Slots(whole, limit_of_domain, within), arguments)
             except (ApiFault, SlotRefused, Unanswered) as err:
-                raise ActionFailure(f"node {node}: {err}", node=node) from err
+                raise ActionFailure(f"node {node}: {err}", node=node, reason=arguments["reason"]) from err
         self._keep(arguments, task_vars, {"run": run, **answer})
         answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "watch", "post", "put")}
-        return {"node": node, "run": run, "state": arguments["state"], **answer}
+        told = {"node": node, "run": run, "state": arguments["state"], "reason": arguments["reason"]}
+        return {**told, **({"turn": self._turn} if self._turn else {}), **answer}
 
     def _keep(self, arguments: dict[str, Any], task_vars: dict[str, Any], answer: dict[str, Any]) -> None:
         """Keep the begin or the end of the turn for the report."""

@@ -35,7 +35,6 @@ options:
       - teardown_server
       - canaries
       - turns
-      - turn
       - hooks
       - by_facts
 """
@@ -61,7 +60,7 @@ from typing import Any, Mapping
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import without_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
@@ -100,12 +99,7 @@ class LookupModule(LookupBase):
             return [str(asked).strip()]
         # Of localhost whatever the limit.
         left = (variables.get("hostvars") or {}).get("localhost") or {}
-        if term != "turn":
-            return _left(term, left)
-        rollout, files = left["_rdma_fabric_turns"], f"{str(given.value('rdma_fabric_run_dir')).strip()}/turns"
-        of_all = {key: rollout[key] for key in ("limit", "total", "domain_limit", "again", "cordoned")}
-        namespace = validated_result(variables, template)["spec"]["namespace"]
-        return [{**rollout["turns"][variables["inventory_hostname"]], **of_all, "namespace": namespace, "files": files}]
+        return _left(term, left)
 
 
 def _of_host(term: str, variables: Mapping[str, Any], given: Given) -> list[Any]:

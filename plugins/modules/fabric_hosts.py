@@ -76,8 +76,8 @@ options:
     type: path
   cluster_side:
     description:
-      - What an earlier task with O(spec) has returned as RV(cluster_side). It is reported again, and no document of a
-        host is read for it.
+      - What an earlier task with O(spec) has returned as RV(cluster_side). It is reported again, unless O(strict) is
+        V(false), and no document of a host is read for it.
     type: list
     elements: dict
     suboptions:
@@ -211,6 +211,10 @@ cluster_side:
       returned: always
       type: list
       elements: str
+begun:
+  description: Whether nothing of the host of the task had failed at the first look at it alone.
+  returned: when O(hosts) is only the host of the task
+  type: bool
 drains:
   description:
     - The drain options that O(rollouts) give each host, as options of P(rdma.fabric.node_drain#module). With

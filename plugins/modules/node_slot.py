@@ -196,6 +196,17 @@ state:
   returned: success
   type: str
   sample: taken
+reason:
+  description: The given O(reason).
+  returned: always
+  type: str
+  sample: 'failed: node worker-1 is not ready'
+turn:
+  description:
+    - The turn that the slot is for, as RV(rdma.fabric.fabric_rollout#module:turns) has it, with its C(namespace), the
+      C(file) that keeps its record, and whether an earlier run left its node C(cordoned).
+  returned: with O(role_variables) and O(state=taken)
+  type: dict
 lease:
   description: Name of the Lease of the node's slot. Empty if the node has none.
   returned: success

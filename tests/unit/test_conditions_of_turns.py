@@ -21,7 +21,7 @@ FAILED: dict[str, Any] = {"failed": True}
 DUE: dict[str, Any] = {
     "rdma_fabric_host_result": {"reboot_due": True, "reboot_required": True},
     "_rdma_fabric_host_slot": {"changed": True},
-    "_rdma_fabric_host_others": {"unfinished": [], "due": True},
+    "_rdma_fabric_host_end": {"unfinished": [], "due": True},
     "_rdma_fabric_host_drain": {"changed": True},
 }
 # One that has had it.
@@ -72,7 +72,7 @@ def _paths(tasks: list[Any], name: str) -> Iterator[list[Any]]:
         ({**DUE, "_rdma_fabric_host_drain": FAILED}, False),
         ({**DUE, "_rdma_fabric_host_hook": {"stage": "after_drain"}}, False),
         (
-            {**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "b", "why": "unreachable"}], "due": True}},
+            {**DUE, "_rdma_fabric_host_end": {"unfinished": [{"host": "b", "why": "unreachable"}], "due": True}},
             False,
         ),
     ],

@@ -126,8 +126,12 @@ def made_by_actions(path: Path, variables: Mapping[str, Any]) -> list[str]:
 def around(variables: Mapping[str, Any]) -> Asked:
     """Return variables as a task has them in the turn of a host."""
     validated = {"hosts": {"gpu01": {}}, "settings": {"label_nodes": True, "driver_source": "container"}}
-    turn = {"files": "turns", **dict.fromkeys((*OF_TURN.values(), "links"), "")}
-    return Asked({**variables, VALIDATED: {"spec": validated}, "_rdma_fabric_host_turn": turn, **AROUND})
+    turn = {"file": "turns/gpu01.json", **dict.fromkeys((*OF_TURN.values(), "links"), "")}
+    of_controller = {"_rdma_fabric_turns": {"turns": {"gpu01": turn}, "cordoned": []}}
+    hosts = dict(variables.get("hostvars") or {})
+    hosts["localhost"] = {**hosts.get("localhost", {}), **of_controller}
+    known = {"hostvars": hosts, VALIDATED: {"spec": validated}, "_rdma_fabric_host_slot": {"turn": turn}}
+    return Asked({**variables, **known, **AROUND})
 
 
 @lru_cache(maxsize=None)

@@ -15,22 +15,20 @@ INCLUDES = {
     "drain.yml": "Drain the node before the rollback if it was spared, or an earlier run was killed",
     "rollback.yml": "Roll back the host after its failed turn",
 }
-FAILED: dict[str, Any] = {"_rdma_fabric_host_end": {"unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}}
+FAILED: dict[str, Any] = {"begun": True, "unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}
 DUE: dict[str, Any] = {
-    **FAILED,
-    "_rdma_fabric_host_others": {"due": True},
+    "_rdma_fabric_host_end": {**FAILED, "due": True},
     "_rdma_fabric_host_drain": {"changed": True},
 }
 # A run that was killed has changed it, and nothing was left for this one but to verify it.
 LEFT: dict[str, Any] = {
-    **FAILED,
-    "_rdma_fabric_host_others": {"due": False},
+    "_rdma_fabric_host_end": {**FAILED, "due": False},
     "_rdma_fabric_host_drain": {"skipped": True},
 }
 # What it got takes effect at a reboot that nobody allowed, so that its pods have stayed.
 SPARED: dict[str, Any] = {
     **DUE,
-    "_rdma_fabric_host_others": {"due": True, "spared": True},
+    "_rdma_fabric_host_end": {**FAILED, "due": True, "spared": True},
     "_rdma_fabric_host_drain": {"skipped": True},
 }
 CORDONED: dict[str, Any] = {**LEFT, "_rdma_fabric_host_given_back": {"failed": True, "cordoned": True}}
@@ -48,15 +46,11 @@ def included(file: str, variables: dict[str, Any]) -> bool:
     ("variables", "drained", "goes_back"),
     [
         (DUE, False, True),
-        ({**DUE, "_rdma_fabric_host_end": {"unfinished": []}}, False, False),
+        ({**DUE, "_rdma_fabric_host_end": {"due": True, "unfinished": []}}, False, False),
         ({**DUE, "_rdma_fabric_host_drain": {"failed": True}}, False, False),
         ({**DUE, "_rdma_fabric_host_drain": {"failed": True, "unanswered": False, "gone": False}}, False, False),
         ({**DUE, "_rdma_fabric_host_drain": {"changed": False}}, False, True),
-        (
-            {**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "a", "why": "unreachable"}], "due": True}},
-            False,
-            False,
-        ),
+        ({**DUE, "_rdma_fabric_host_end": {**FAILED, "begun": False, "due": True}}, False, False),
         ({**DUE, "_rdma_fabric_host_hook": {"stage": "verified"}}, False, False),
         ({**DUE, "host_state": "previous"}, False, False),
         ({**DUE, "rdma_fabric_rollback": False}, False, False),

@@ -38,7 +38,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "timeout": ("rdma_fabric_host_timeout",),
 }
 """Options with the variables that say them, of which the first that is given counts."""
-TURN, _DRAIN = "_rdma_fabric_host_turn", "_rdma_fabric_host_drain"
+SLOT, _DRAIN = "_rdma_fabric_host_slot", "_rdma_fabric_host_drain"
 _RUN_DIR = TABLE["rdma_fabric_run_dir"]
 _NOT_VALIDATED = (
     "{host} is not a host of the fabric that rdma.fabric.preflight validated: put it into the group rdma_fabric, or "
@@ -71,6 +71,12 @@ def fabric_of(given: Given, task_vars: Mapping[str, Any], loader: DataLoader) ->
     return pattern, hosts_of(pattern, task_vars, loader)
 
 
+def own_turn(variables: VariableSource) -> Mapping[str, Any]:
+    """Return the turn that a host has its slot for, as ``node_slot`` has registered it; empty outside of one."""
+    turn: Mapping[str, Any] = (variables.get(SLOT) or {}).get("turn") or {}
+    return turn
+
+
 def options_of_role(host: str, variables: VariableSource, validated: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options for a host, of which preflight has registered ``validated``; raises what spec_for does."""
     spec = spec_for(host, validated)
@@ -82,9 +88,9 @@ def options_of_role(host: str, variables: VariableSource, validated: Mapping[str
         **{option: _first(variables, names) for option, names in OPTIONS.items()},
     }
     rolls_back = variables.get("host_rolls_back") is not None
-    turn = variables.get(TURN)
-    if turn is not None:
-        options["turn_file"] = f"{turn['files']}/{host}.json"
+    turn = own_turn(variables)
+    if turn:
+        options["turn_file"] = turn["file"]
         # What is torn down, or goes back after a failure, has no links to keep.
         if not rolls_back and variables.get("host_state") in (None, "previous"):
             options["links"] = turn["links"]

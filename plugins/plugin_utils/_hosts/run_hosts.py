@@ -28,6 +28,7 @@ from .hooks import HOOK, why_hook_failed
 from .variables import labels_read, names_by_facts
 
 CONTROLLER = "localhost"
+TURNS, END = "_rdma_fabric_turns", "_rdma_fabric_host_end"
 _MOST_NAMED = 10
 # What stays of a long message: its beginning, with the cause, and its end, as errors end with the next step.
 _BEGIN_CHARACTERS, _END_CHARACTERS = 300, 120
@@ -87,10 +88,13 @@ def taking_part_in_turn(hosts: Sequence[str], task_vars: Mapping[str, Any], load
     return taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
 
 
-def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[Unfinished]:
+def unfinished_hosts(
+    hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]], *, rolled_back: bool = False
+) -> list[Unfinished]:
     """Return the hosts that the role ``rdma.fabric.host`` did not bring to its end, from what it registered for each.
 
-    ``variables`` are those of every host, as ``hostvars`` has them.
+    ``variables`` are those of every host, as ``hostvars`` has them. ``rolled_back`` is whether this look comes after
+    their rollback.
     """
     found, without = [], without_turn(variables)
     for host in hosts:
@@ -100,12 +104,11 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
             names = ", ".join(map(one_line, by_facts))
             found.append(Unfinished(host, f"failed: its facts set {names}, which only the inventory may"))
             continue
-        failed = (own.get("_rdma_fabric_host_end") or {}).get("unfinished")
-        if failed:
-            # What is registered since then is about going back.
-            why = failed[0]["why"]
-            # A later look has what an earlier one has said of it.
-            why = "; ".join((why, *(said for said in _of_its_rollback(own, why) if said not in why)))
+        why = _why_before(host, own.get(END) or {})
+        if why:
+            # What is registered since then is about going back. A later look has what an earlier one has said of it.
+            went_back = _of_its_rollback(own, why, rolled_back=rolled_back)
+            why = "; ".join((why, *(said for said in went_back if said not in why)))
         else:
             why = why_unfinished(
                 own.get("rdma_fabric_host_result"),
@@ -115,6 +118,12 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
         if why:
             found.append(Unfinished(host, why))
     return found
+
+
+def _why_before(host: str, end: Mapping[str, Any]) -> str:
+    """Return why a host did not finish by an earlier look at it, else by the task that has released its slot."""
+    found = [each["why"] for each in end.get("unfinished") or () if each["host"] == host]
+    return str(found[0] if found else end.get("reason") or "")
 
 
 def without_turn(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -137,9 +146,7 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     names = (
         *before,
         "_rdma_fabric_host_given_back",
-        "_rdma_fabric_host_joined",
-        "_rdma_fabric_host_join_unit",
-        "_rdma_fabric_host_slot_left",
+        END,
     )
     kept = {name: variables[name] for name in names if name in variables}
     if kept.get(HOOK):
@@ -147,17 +154,17 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(kept.values())
 
 
-def _of_its_rollback(variables: Mapping[str, Any], failed_by: str) -> list[str]:
+def _of_its_rollback(variables: Mapping[str, Any], failed_by: str, *, rolled_back: bool) -> list[str]:
     """Return what became of bringing a host back to what it was before its turn has failed, in one line if any."""
     # Of its node, or the look at that before the host is changed again.
     look = variables.get("_rdma_fabric_host_drain") or {}
     if look.get("failed"):
         # What the turn has failed by is said already.
         return [] if one_line(look.get("msg")) in failed_by else [f"not rolled back: {one_line(look.get('msg'))}"]
-    if "_rdma_fabric_host_rollback_reboot" not in variables:
+    if not rolled_back:
         return []
     result = variables.get("rdma_fabric_host_result") or {}
-    why = why_unfinished(result, variables["_rdma_fabric_host_rollback_reboot"])
+    why = why_unfinished(result, variables.get("_rdma_fabric_host_reboot"))
     if why:
         return [f"not rolled back: {why}"]
     if not result.get("previous_known"):

@@ -59,7 +59,7 @@ def not_pushed(variables: Variables, host: str) -> str:
 
     One that only timed out is no reason: what a node needs is looked at on the node.
     """
-    harm = _registered_of_push(variables, host, "_rdma_fabric_join_hosts").get("cluster_side") or ()
+    harm = _registered_of_push(variables, host, "rdma_fabric_hosts_result").get("cluster_side") or ()
     if harm:
         return one_line("; ".join(str(each["what"]) for each in harm))
     result = _registered_of_push(variables, host, "rdma_fabric_cluster_result")

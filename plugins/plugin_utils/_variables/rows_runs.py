@@ -55,6 +55,7 @@ RUN = (
             "drift",
             "host",
             "host/give_back",
+            "host/upgrade",
             "nccl",
             "render",
             "report",

@@ -83,15 +83,15 @@ def test_a_hook_that_has_begun_and_not_ended_fails_its_host_with_what_may_have_d
 
 
 def test_what_facts_have_set_gets_back_what_it_was_before_the_hook() -> None:
-    names = ("_rdma_fabric_host_turn", "rdma_fabric_context", "rdma_fabric_drain", "rdma_fabric_node_name")
+    names = ("_rdma_fabric_host_slot", "rdma_fabric_context", "rdma_fabric_drain", "rdma_fabric_node_name")
     own = {HOOK: {"node": "node-a"}}
     assert without_facts(names, own, {"rdma_fabric_context": "here", "rdma_fabric_node_name": "x"}) == {
-        "_rdma_fabric_host_turn": {},
+        "_rdma_fabric_host_slot": {},
         "rdma_fabric_context": "here",
         "rdma_fabric_drain": "",
         "rdma_fabric_node_name": "node-a",
     }
     assert why_facts_refused("gpu-01", names[:1]) == (
-        "facts that the hook gathered set _rdma_fabric_host_turn, which only the inventory may: look who wrote them on "
+        "facts that the hook gathered set _rdma_fabric_host_slot, which only the inventory may: look who wrote them on "
         "gpu-01, or use set_fact without cacheable"
     )

@@ -14,8 +14,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import options_of_role
 
 VALIDATED: dict[str, Any] = {"spec": {"hosts": {"gpu01": {"kernel_modules": ["rdma_ucm"]}}}}
-TURN: dict[str, Any] = {"_rdma_fabric_host_turn": {"links": [{"pci": "0000:18:00.0"}], "files": "run/turns"}}
-HELD = TURN["_rdma_fabric_host_turn"]["links"]
+HELD = [{"pci": "0000:18:00.0"}]
+TURN: dict[str, Any] = {"_rdma_fabric_host_slot": {"turn": {"links": HELD, "file": "run/turns/gpu01.json"}}}
 
 
 def options(

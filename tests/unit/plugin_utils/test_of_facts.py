@@ -28,7 +28,7 @@ HARMLESS = {
     *(f"ansible.builtin.{name}" for name in ("include_role", "import_role", "include_tasks", "import_tasks")),
     "ansible.builtin.import_playbook",
 }
-FORGED = {"rdma_fabric_node_name": "node-of-others", "_rdma_fabric_host_turn": {"node": "x"}, "distribution": "Debian"}
+FORGED = {"rdma_fabric_node_name": "node-of-others", "_rdma_fabric_host_slot": {"node": "x"}, "distribution": "Debian"}
 INVENTORY = {"rdma_fabric_limits": {}, "ansible_host": "192.0.2.1"}
 
 
@@ -59,8 +59,8 @@ def test_no_task_of_ours_hands_what_a_host_answers_to_ansible() -> None:
 
 
 def test_what_a_host_sets_by_its_facts_is_told_apart_from_what_others_set() -> None:
-    assert of_facts.set_by_facts(merged(FORGED)) == ["_rdma_fabric_host_turn", "rdma_fabric_node_name"]
-    assert of_facts.set_by_facts(merged(FORGED, rdma_fabric_node_name="a", _rdma_fabric_host_turn={})) == []
+    assert of_facts.set_by_facts(merged(FORGED)) == ["_rdma_fabric_host_slot", "rdma_fabric_node_name"]
+    assert of_facts.set_by_facts(merged(FORGED, rdma_fabric_node_name="a", _rdma_fabric_host_slot={})) == []
     assert of_facts.set_by_facts(merged({"rdma_fabric_node_name": ""})) == []
     assert of_facts.set_by_facts(INVENTORY) == []
 
@@ -84,14 +84,14 @@ def test_tasks_for_all_hosts_pass_over_what_such_a_host_says_and_name_it() -> No
     assert own.get("rdma_fabric_node_name") is None
     assert own["ansible_host"] == "192.0.2.1"
     assert (len(own), "rdma_fabric_node_name" in list(own)) == (len(hostvars["a"]) - 2, False)
-    assert names_by_facts(own) == ("_rdma_fabric_host_turn", "rdma_fabric_node_name")
+    assert names_by_facts(own) == ("_rdma_fabric_host_slot", "rdma_fabric_node_name")
     task_vars = {"hostvars": hostvars, "groups": {"all": ["a", "b"]}}
     for host in ("a", "b"):
         hostvars[host]["rdma_fabric_host_result"] = {"changed": False}
     result = run_action("fabric_hosts", {"hosts": ["a", "b"], "strict": False}, task_vars=task_vars)
     (unfinished,) = result["unfinished"]
     assert unfinished["host"] == "a"
-    assert "its facts set _rdma_fabric_host_turn, rdma_fabric_node_name" in unfinished["why"]
+    assert "its facts set _rdma_fabric_host_slot, rdma_fabric_node_name" in unfinished["why"]
 
 
 def test_a_task_that_looks_for_them_is_run_by_such_a_host_and_names_them() -> None:
@@ -100,7 +100,7 @@ def test_a_task_that_looks_for_them_is_run_by_such_a_host_and_names_them() -> No
     result = run_action("fabric_hosts", {"hosts": ["a"], "by_facts": True}, task_vars=task_vars)
     assert "look who wrote them on a" in result["msg"]
     look = LookupModule(loader=DataLoader(), templar=SimpleNamespace(template=lambda value: value))
-    back = {"_rdma_fabric_host_turn": {}, "rdma_fabric_node_name": ""}
+    back = {"_rdma_fabric_host_slot": {}, "rdma_fabric_node_name": ""}
     assert look.run(["by_facts"], task_vars) == [{"key": name, "value": value} for name, value in back.items()]
     of_b = {**task_vars, "inventory_hostname": "b"}
     none = run_action("fabric_hosts", {"hosts": ["b"], "by_facts": True}, task_vars=of_b)

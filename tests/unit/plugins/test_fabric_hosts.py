@@ -28,7 +28,7 @@ REFUSED = {"unreachable": True, "msg": "Task failed: Failed to connect:\n  Conne
 HOOK = {"host": "b", "stage": "changed", "file": "/h.yml", "task": "Measure", "said": ["too slow"], "limits": []}
 GROUPS = {"all": ["a", "b", "c"], "ungrouped": [], "rdma_fabric": ["a", "b", "c"], "pair": ["a", "b"]}
 TURN_FAILED = {"_rdma_fabric_host_end": {"unfinished": [{"host": "b", "why": "failed: node b is not ready"}]}}
-WENT_BACK = {**TURN_FAILED, "_rdma_fabric_host_rollback_reboot": {"skipped": True}}
+WENT_BACK = {**TURN_FAILED, "_rdma_fabric_host_reboot": {"skipped": True}}
 
 
 def look(
@@ -37,11 +37,14 @@ def look(
     limit: str | None = None,
     hosts: list[str] | None = None,
     check: bool = False,
+    rolls_back: bool = False,
     **arguments: Any,
 ) -> dict[str, Any]:
     task_vars: dict[str, Any] = {"hostvars": variables, "groups": GROUPS}
     if limit is not None:
         task_vars["ansible_limit"] = limit
+    if rolls_back:
+        task_vars["host_rolls_back"] = True
     given = {"hosts": hosts or sorted(GROUPS["all"]), **arguments}
     return run_action("fabric_hosts", given, check=check, task_vars=task_vars)
 
@@ -94,14 +97,18 @@ def test_a_host_is_interrupted_in_its_turn_as_long_as_there_is_a_reason(
     planned: bool, result: dict[str, Any], due: bool, spared: bool
 ) -> None:
     variables = done(b={"rdma_fabric_host_result": result})
-    turn = {"_rdma_fabric_host_turn": {"host": "b", "due": planned}}
+    turn = {"_rdma_fabric_host_slot": {"turn": {"host": "b", "due": planned}}}
     task_vars = {"hostvars": variables, "groups": GROUPS, "inventory_hostname": "b", **turn}
     found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False}, task_vars=task_vars)
     assert (found["due"], found["spared"]) == (due, spared)
     allowed = {"rdma_fabric_host_result": {"reboot_required": True}, "rdma_fabric_allow_reboot": True}
     task_vars["hostvars"] = done(b=allowed)
     found = run_action("fabric_hosts", {"hosts": ["b"], "strict": False}, task_vars=task_vars)
-    assert found["due"] is planned
+    assert (found["due"], found["begun"]) == (planned, True)
+    # What was done meanwhile, or failed, takes nothing back of what the first look has said.
+    task_vars["hostvars"] = done(b={"rdma_fabric_host_result": REFUSED, "_rdma_fabric_host_end": found})
+    later = run_action("fabric_hosts", {"hosts": ["b"], "strict": False}, task_vars=task_vars)
+    assert (later["due"], later["begun"], len(later["unfinished"])) == (planned, True, 1)
 
 
 def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() -> None:
@@ -197,7 +204,7 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
             {
                 "rdma_fabric_host_result": {"reboot_required": True, "previous_known": True},
                 **TURN_FAILED,
-                "_rdma_fabric_host_rollback_reboot": {"failed": True, "msg": "did not come back"},
+                "_rdma_fabric_host_reboot": {"failed": True, "msg": "did not come back"},
             },
             "failed: node b is not ready; not rolled back: failed: did not come back",
         ),
@@ -220,9 +227,12 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
     ],
 )
 def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[str, Any], why: str) -> None:
-    result = look(done(b=variables))
+    result = look(done(b=variables), rolls_back="; " in why)
     assert result["failed"] is True
     assert result["unfinished"] == [{"host": "b", "why": why}]
+    # What releases the slot is told all of it, and takes its place.
+    released = {**variables, "_rdma_fabric_host_end": {"reason": why}}
+    assert look(done(b=released))["unfinished"] == [{"host": "b", "why": why}]
     head, line, step = result["msg"].splitlines()
     assert head == "1 of 3 hosts of this run did not finish, so this run only writes its report:"
     assert line == f"  - b: {why}"
@@ -570,9 +580,9 @@ WAITED = {"failed": True, "msg": "not ready", "failures": [{"fault": "timeout"}]
             {"rdma_fabric_cluster_result": {"failed": True, "msg": "refused"}},
             "not verified: the cluster objects do not match the input: refu",
         ),
-        ({"_rdma_fabric_host_join_unit": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
+        ({"_rdma_fabric_host_end": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
         (
-            {"_rdma_fabric_host_joined": {"failed": True, "msg": "node b was not verified"}},
+            {"_rdma_fabric_host_given_back": {"failed": True, "msg": "node b was not verified"}},
             "failed: node b was not verified",
         ),
     ],
@@ -636,7 +646,7 @@ class TestReadAddresses:
         assert (found["pushes"], found["joining"]) == (False, ["a"])
         # Check mode shows what would become of the cluster as well.
         assert look(variables, spec=self.SPEC, check=True, **before)["pushes"] is True
-        variables["localhost"] = {"_rdma_fabric_join_hosts": found}
+        variables["localhost"] = {"rdma_fabric_hosts_result": found}
         (left,) = look(variables, joining=True, strict=False)["unfinished"]
         assert left["why"].startswith(
             "not verified: the cluster objects do not match the input: a network would give pods"

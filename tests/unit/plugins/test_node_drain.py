@@ -335,16 +335,16 @@ def test_the_device_plugin_looks_at_new_vfs_before_the_node_takes_pods_again(
 
 @pytest.mark.parametrize(
     ("executed", "left_cordoned", "looks"),
-    [(["vfs:0000:3b:00.0"], [], True), (["mtu:0000:3b:00.0"], [], False), ([], ["n"], True)],
+    [(["vfs:0000:3b:00.0"], False, True), (["mtu:0000:3b:00.0"], False, False), ([], True, True)],
 )
 def test_a_turn_has_it_look_where_vfs_were_changed_or_may_have_been_by_a_killed_run(
-    server: Nodes, executed: list[str], left_cordoned: list[str], looks: bool
+    server: Nodes, executed: list[str], left_cordoned: bool, looks: bool
 ) -> None:
     of_daemon_set(server, plugin=True)
     of_the_turn = {
         "inventory_hostname": "n",
         "rdma_fabric_host_result": {"executed": [{"id": each} for each in executed]},
-        "_rdma_fabric_host_turn": {"node": "n", "cordoned": left_cordoned, "files": "/nowhere"},
+        "_rdma_fabric_host_slot": {"turn": {"node": "n", "cordoned": left_cordoned, "file": "/nowhere/n.json"}},
         "_rdma_fabric_host_drain": {"before": drain("drained", run=RUN)["before"]},
     }
     result = run_action("node_drain", {"state": "uncordoned", "role_variables": True}, task_vars=of_the_turn)

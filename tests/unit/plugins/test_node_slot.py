@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,6 +98,24 @@ def test_a_slot_is_taken_kept_and_given_back(server: FakeServer) -> None:
     assert (holder(server), done("a", state="given_back")["changed"]) == (None, False)
     second = done("b")
     assert (second["requests"]["put"], holder(server)) == (1, "b/one")
+
+
+def test_a_host_takes_the_slot_of_its_turn_which_tells_later_tasks_of_it(server: FakeServer, tmp_path: Path) -> None:
+    turn = {"host": "h", "node": "a", "due": True, "seconds": 60, "links": [], "domain": "", "domain_total": 0}
+    of_all = {"limit": "1", "total": 2, "domain_limit": "", "again": [], "cordoned": ["a"]}
+    spec = {"hosts": {"h": {}}, "namespace": "ns"}
+    task_vars: dict[str, Any] = {
+        "inventory_hostname": "h",
+        "rdma_fabric_run_dir": str(tmp_path),
+        "rdma_fabric_preflight_result": {"spec": spec},
+        "hostvars": {"localhost": {"_rdma_fabric_turns": {"turns": {"h": turn}, **of_all}}},
+    }
+    taken = run_action("node_slot", {"role_variables": True, "run": "one"}, task_vars=task_vars)
+    kept = {"namespace": "ns", "file": f"{tmp_path}/turns/h.json", "cordoned": True}
+    assert (taken["lease"], taken["turn"]) == (LEASE, {**turn, **kept})
+    task_vars = {"inventory_hostname": "h", "_rdma_fabric_host_slot": taken}
+    ended = {"role_variables": True, "run": "one", "state": "failed", "reason": "failed: not ready"}
+    assert run_action("node_slot", ended, task_vars=task_vars)["reason"] == ended["reason"]
 
 
 def test_a_full_group_is_named_with_the_next_step(server: FakeServer) -> None:
