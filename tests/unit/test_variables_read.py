@@ -55,7 +55,7 @@ IMPORTED = {
     "ready": ("join", "rollback", "site", "upgrade"),
     "reboots": ("join", "site", "teardown"),
     "in_turn": ("rollback", "teardown", "upgrade"),
-    "report": ("rollback",),
+    "report": ("join", "rollback"),
     "turns": ("rollback", "teardown", "upgrade"),
 }
 # Parts of roles that only another part includes, whose variables are checked with that.
