@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
     check_spec,
     parse_host_variables,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interface_keys import KEYS as INTERFACE_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, Place
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -62,28 +63,8 @@ def test_everything_given_arrives() -> None:
     )
     assert (violations, notices) == ([], [])
     first, second, third = desired["interfaces"]
-    assert first == {
-        "pci": "0000:18:00.0",
-        "name": "rail0",
-        "rdma_name": None,
-        "mtu": 9000,
-        "vf_mtu": 9000,
-        "vfs": 4,
-        "vf_settings": None,
-        "vf_driver": None,
-        "vf_guids": None,
-        "eswitch_mode": None,
-        "flow_steering_mode": None,
-        "representor_prefix": None,
-        "firmware": None,
-        "firmware_image": None,
-        "qos": None,
-        "queues": None,
-        "irq_affinity": None,
-        "routes": None,
-        "routing-policy": None,
-        "state": "up",
-    }
+    given = {"pci": "0000:18:00.0", "name": "rail0", "mtu": 9000, "vf_mtu": 9000, "vfs": 4, "state": "up"}
+    assert first == {**dict.fromkeys(INTERFACE_KEYS), **given}
     assert second["mac"] == "a0:88:c2:47:11:d0"
     assert (third["current_name"], third["state"], third["mtu"]) == ("ens2f0", "down", None)
     assert desired["kernel_modules"] == ["rdma_ucm", "nvidia-peermem"]
