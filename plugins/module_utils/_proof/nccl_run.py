@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
-from .junit_xml import content, seconds_text, start_tag
+from .junit_xml import FAILURE, Case, document_of
 from .nccl import RANK, nccl_test_result
 from .nccl_transport import devices_by_host, host_of
 from .output_text import output_lines, quoted
@@ -236,23 +236,11 @@ def recap_of(document: Document) -> list[str]:
 
 def junit_text(document: Document) -> str:
     """Return the document as JUnit XML: a suite for each scope, a case for each program."""
-    rows = document["tests"]
-    parts = [start_tag("testsuites", name="rdma.fabric.nccl", **_counts(rows))]
-    for scope in dict.fromkeys(row["scope"] for row in rows):
-        own = [row for row in rows if row["scope"] == scope]
-        parts.append(start_tag("testsuite", name=scope, timestamp=document["started_at"], **_counts(own)))
-        for row in own:
-            tag = start_tag("testcase", classname=scope, name=row["program"], time=seconds_text(row["seconds"]))
-            text = line_of(row)
-            if row["verdict"] == "fail":
-                inside = f"{start_tag('failure', message=quoted(text), type=row['program'])}{content(text)}</failure>"
-            else:
-                inside = f"<system-out>{content(text)}</system-out>"
-            parts.append(f"{tag}{inside}</testcase>")
-        parts.append("</testsuite>")
-    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', *parts, "</testsuites>", ""])
-
-
-def _counts(rows: Sequence[Row]) -> dict[str, str]:
-    failed = sum(row["verdict"] == "fail" for row in rows)
-    return {"tests": str(len(rows)), "failures": str(failed), "errors": "0", "skipped": "0"}
+    suites: dict[str, list[Case]] = {}
+    for row in document["tests"]:
+        text = line_of(row)
+        case = Case(row["scope"], row["program"], output=text, seconds=row["seconds"])
+        if row["verdict"] == "fail":
+            case = case._replace(element=FAILURE, kind=row["program"], message=quoted(text), text=text, output="")
+        suites.setdefault(row["scope"], []).append(case)
+    return document_of("rdma.fabric.nccl", suites, document["started_at"])

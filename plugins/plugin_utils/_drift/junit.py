@@ -9,9 +9,15 @@ read or compared an error; objects that a comparison did not reach are skipped.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.junit_xml import content, start_tag
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.junit_xml import (
+    ERROR,
+    FAILURE,
+    SKIPPED,
+    Case,
+    document_of,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
@@ -19,18 +25,6 @@ from .comparison import UNREACHABLE, host_line, object_lines
 from .objects import FAILED, NOT_COMPARED, SAME
 
 _NAME = "rdma.fabric.drift"
-_FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
-
-
-class _Case(NamedTuple):
-    """One test case; ``element`` is what is wrong with it, empty where nothing is."""
-
-    group: str
-    name: str
-    element: str = ""
-    kind: str = ""
-    message: str = ""
-    text: str = ""
 
 
 def junit_text(document: Mapping[str, Any]) -> str:
@@ -40,55 +34,30 @@ def junit_text(document: Mapping[str, Any]) -> str:
     if cluster is not None:
         errors = [_cluster_error(cluster["server"], error) for error in cluster["errors"]]
         suites["objects"] = [*errors, *(_object(row) for row in cluster["objects"])]
-    together = [case for cases in suites.values() for case in cases]
-    at = document["generated_at"].rstrip("Z")
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', start_tag("testsuites", name=_NAME, **_counts(together))]
-    for name, cases in suites.items():
-        lines.append(start_tag("testsuite", name=name, **_counts(cases), timestamp=at))
-        lines += [*map(_xml, cases), "</testsuite>"]
-    return "\n".join([*lines, "</testsuites>", ""])
+    return document_of(_NAME, suites, document["generated_at"])
 
 
-def _host(row: Json) -> _Case:
+def _host(row: Json) -> Case:
     group = f"{_NAME}.hosts"
     if row["state"] == SAME:
-        return _Case(group, row["host"])
+        return Case(group, row["host"])
     if row["state"] in (UNREACHABLE, FAILED):
-        return _Case(group, row["host"], _ERROR, row["state"], row["why"], row["why"])
+        return Case(group, row["host"], ERROR, row["state"], row["why"], row["why"])
     lines = [host_line(each) for each in row["differences"]]
-    return _Case(group, row["host"], _FAILURE, row["state"], counted(len(lines), "difference"), "\n".join(lines))
+    return Case(group, row["host"], FAILURE, row["state"], counted(len(lines), "difference"), "\n".join(lines))
 
 
-def _object(row: Json) -> _Case:
+def _object(row: Json) -> Case:
     group, name = f"{_NAME}.objects.{row['kind']}", "/".join(filter(None, (row["namespace"], row["name"])))
     if row["state"] == SAME:
-        return _Case(group, name)
+        return Case(group, name)
     if row["state"] == NOT_COMPARED:
-        return _Case(group, name, _SKIPPED, message="the comparison did not reach it")
+        return Case(group, name, SKIPPED, message="the comparison did not reach it")
     head, *fields = object_lines(row)
-    element = _ERROR if row["state"] == FAILED else _FAILURE
-    return _Case(group, name, element, row["state"], head, "\n".join([head, *fields]))
+    element = ERROR if row["state"] == FAILED else FAILURE
+    return Case(group, name, element, row["state"], head, "\n".join([head, *fields]))
 
 
-def _cluster_error(server: str, error: Json) -> _Case:
+def _cluster_error(server: str, error: Json) -> Case:
     text = "\n".join(filter(None, (error["message"], error["next_step"] and f"next: {error['next_step']}")))
-    return _Case(f"{_NAME}.cluster", server or "API server", _ERROR, error["fault"], error["message"], text)
-
-
-def _xml(case: _Case) -> str:
-    head = start_tag("testcase", classname=case.group, name=case.name)
-    if not case.element:
-        return f"{head}</testcase>"
-    kind = {"type": case.kind} if case.kind else {}
-    inner = start_tag(case.element, message=case.message, **kind)
-    return f"{head}\n{inner}{content(case.text)}</{case.element}>\n</testcase>"
-
-
-def _counts(cases: Sequence[_Case]) -> dict[str, str]:
-    elements = [case.element for case in cases]
-    return {
-        "tests": str(len(cases)),
-        "failures": str(elements.count(_FAILURE)),
-        "errors": str(elements.count(_ERROR)),
-        "skipped": str(elements.count(_SKIPPED)),
-    }
+    return Case(f"{_NAME}.cluster", server or "API server", ERROR, error["fault"], error["message"], text)
