@@ -9,11 +9,11 @@ part of the way carries. Rates of links are payload rates as sysfs and vendors g
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
+from .output_text import is_positive
 from .perftest import LARGE_MESSAGE
 
 KINDS = ("host", "gpu")
@@ -208,13 +208,13 @@ def _check(result: Any, way: Way, links: dict[str, Any], threshold: Any) -> None
         flaws.append(Violation("result", "", "this is not a result of perftest", hint))
     elif result["kind"] == "latency":
         flaws.append(Violation("result", "kind", "a latency test has no bandwidth to judge", "run a *_bw test"))
-    if way.link_gbps is not None and not _positive(way.link_gbps):
+    if way.link_gbps is not None and not is_positive(way.link_gbps):
         flaws.append(Violation("link_gbps", "", f"{way.link_gbps!r} is not a rate in Gb/s", "such as 100 or 400"))
     if way.kind not in KINDS:
         flaws.append(Violation("kind", "", f"{way.kind!r} is not a kind of memory", f"one of {', '.join(KINDS)}"))
     if way.distance is not None and way.distance not in DISTANCES:
         flaws.append(Violation("distance", "", f"{way.distance!r} is not a distance", f"one of {', '.join(DISTANCES)}"))
-    if threshold is not None and not (_positive(threshold) and threshold <= 1):
+    if threshold is not None and not (is_positive(threshold) and threshold <= 1):
         flaws.append(Violation("threshold", "", f"{threshold!r} is not a share", "such as 0.9"))
     for name, link in links.items():
         flaws += _link_flaws(name, link)
@@ -229,14 +229,10 @@ def _link_flaws(name: str, link: Any) -> list[Violation]:
         return [Violation(name, "", f"{type(link).__name__} given, a mapping is needed", "speed_gts and width")]
     speed, width = link.get("speed_gts"), link.get("width")
     flaws = []
-    if speed is not None and not (_positive(speed) and float(speed) in _LANE_GBPS):
+    if speed is not None and not (is_positive(speed) and float(speed) in _LANE_GBPS):
         known = ", ".join(f"{each:g}" for each in _LANE_GBPS)
         flaws.append(Violation(name, "speed_gts", f"{speed!r} is not a PCIe speed in GT/s", f"one of {known}"))
     if width is not None and (isinstance(width, bool) or width not in _WIDTHS):
         known = ", ".join(str(each) for each in _WIDTHS)
         flaws.append(Violation(name, "width", f"{width!r} is not a PCIe width", f"one of {known}"))
     return flaws
-
-
-def _positive(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value) and value > 0

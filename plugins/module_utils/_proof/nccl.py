@@ -9,7 +9,6 @@ The average that the tests print is taken over all sizes and so says little; the
 from __future__ import annotations
 
 import json
-import math
 import re
 from statistics import median
 from typing import Any, Sequence
@@ -18,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 from . import nccl_rows
 from .nccl_transport import errors_in, release_of, transport_in, without_gpu_direct
-from .output_text import measure, output_lines, quoted, whole_number
+from .output_text import is_positive, measure, output_lines, quoted, whole_number
 from .problem import Problem, problem_of
 
 LARGEST_SIZES = 3
@@ -47,7 +46,7 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
     ``minimum_gbytes`` is the bus bandwidth asked for at the largest sizes, in GB/s. Raises InvalidInput for what is no
     text and for a minimum that is no rate.
     """
-    if minimum_gbytes is not None and not _positive(minimum_gbytes):
+    if minimum_gbytes is not None and not is_positive(minimum_gbytes):
         problem = f"{minimum_gbytes!r} is not a bus bandwidth in GB/s"
         raise InvalidInput([Violation("minimum", "", problem, "such as 350")])
     text = json.dumps(output) if isinstance(output, dict) else output
@@ -318,7 +317,3 @@ def _why_no_gpu_direct(devices: Sequence[str], transport: dict[str, Any]) -> lis
         f"GPUDirect RDMA is disabled for {named(devices, _MOST_NAMED)}: NCCL found neither peer memory nor DMA-BUF; "
         f"next: {step}"
     ]
-
-
-def _positive(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value) and value > 0

@@ -93,6 +93,11 @@ def measure(value: Any) -> float | None:
     return number if math.isfinite(number) and number >= 0 else None
 
 
+def is_positive(value: Any) -> bool:
+    """Return whether a value is a finite number above zero."""
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+
+
 def _without_prefix(line: str) -> str:
     found = _PREFIX.match(line)
     return line[found.end() :] if found else line

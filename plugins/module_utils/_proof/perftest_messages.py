@@ -14,7 +14,7 @@ from typing import Iterable
 
 from .messages import GPU_NOT_READY, REFUSED_CALLS, completion, message
 from .output_text import quoted
-from .problem import Problem
+from .problem import Problem, problem_of
 
 MOST_PROBLEMS = 50
 
@@ -244,4 +244,4 @@ def _worth_a_look(line: str) -> bool:
 
 
 def _problem(line: str, cause: str, next_step: str) -> Problem:
-    return {"problem": quoted(_ROW_BEFORE.sub("", line)), "cause": cause, "next_step": next_step}
+    return problem_of(quoted(_ROW_BEFORE.sub("", line)), cause, next_step)

@@ -58,7 +58,6 @@ class Observed:
     ``gpus`` has the PCI addresses of the pod's GPUs.
     """
 
-    mac: str = ""
     mtu: int | None = None
     operstate: str = ""
     interfaces: list[str] = field(default_factory=list)
@@ -124,10 +123,6 @@ def _take(seen: Observed, kind: str, fields: list[str]) -> None:
     }
     if kind in lists:
         lists[kind].append(fields[0])
-    elif kind == "address":
-        seen.mac = fields[0]
-    elif kind == "operstate":
-        seen.operstate = fields[0]
     elif kind == "mtu":
         seen.mtu = _number(fields[0])
     elif kind in ("local", "local6"):
@@ -138,7 +133,7 @@ def _take(seen: Observed, kind: str, fields: list[str]) -> None:
         seen.pci[fields[0]] = place[1] if place else None
     elif kind == "near" and len(fields) == 2:
         seen.near[fields[0]] = fields[1]
-    elif kind in ("cpus", "online", "isolated"):
+    elif kind in ("cpus", "online", "isolated", "operstate"):
         setattr(seen, kind, fields[0])
     elif kind == "taskset":
         seen.taskset = True
@@ -189,12 +184,12 @@ class Attached(NamedTuple):
 def attached_network(annotation: Any, network: str) -> Attached | Problem:
     """Return the interface and the first address of ``network`` (``namespace/name``), or why there is none."""
     if not annotation:
-        return {
-            "problem": "the pod has no network status, only its first interface",
-            "cause": "Multus did not handle it: it was not in charge on that node when the pod started",
-            "next_step": "check that Multus runs there and that its configuration is the first one in /etc/cni/net.d "
+        return problem_of(
+            "the pod has no network status, only its first interface",
+            "Multus did not handle it: it was not in charge on that node when the pod started",
+            "check that Multus runs there and that its configuration is the first one in /etc/cni/net.d "
             "(Cilium renames it to *.cilium_bak unless its chart has cni.exclusive: false)",
-        }
+        )
     try:
         entries = json.loads(str(annotation))
     except (ValueError, RecursionError):
@@ -206,27 +201,21 @@ def attached_network(annotation: Any, network: str) -> Attached | Problem:
             interface, addresses = entry.get("interface"), entry.get("ips")
             if isinstance(interface, str) and isinstance(addresses, list) and addresses:
                 return _attached(interface, str(addresses[0]))
-            return {
-                "problem": f"the network {network} gave the pod no address",
-                "cause": "its ipam is empty, or the address pool answered without one",
-                "next_step": "give the network an ipam with a range, then run again",
-            }
-    return {
-        "problem": f"the pod's network status does not name {network}",
-        "cause": "Multus read another attachment, or none",
-        "next_step": "compare the pod's annotation with the NetworkAttachmentDefinitions of its namespace",
-    }
+            cause = "its ipam is empty, or the address pool answered without one"
+            step = "give the network an ipam with a range, then run again"
+            return problem_of(f"the network {network} gave the pod no address", cause, step)
+    step = "compare the pod's annotation with the NetworkAttachmentDefinitions of its namespace"
+    told = f"the pod's network status does not name {network}"
+    return problem_of(told, "Multus read another attachment, or none", step)
 
 
 def _attached(interface: str, address: str) -> Attached | Problem:
     try:
         return Attached(interface, str(ipaddress.ip_address(address.partition("/")[0])))
     except ValueError:
-        return {
-            "problem": f"the network status holds {address[:60]!r}, which is not an address",
-            "cause": "the ipam program of the network gave an invalid answer",
-            "next_step": "look at the CNI log of the node",
-        }
+        told = f"the network status holds {address[:60]!r}, which is not an address"
+        cause = "the ipam program of the network gave an invalid answer"
+        return problem_of(told, cause, "look at the CNI log of the node")
 
 
 def interface_problem(seen: Observed, attached: Attached, mtu: int | None) -> Problem | None:

@@ -11,7 +11,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from ..bandwidth import GPU_THRESHOLDS, bandwidth_verdict, pcie_gbps
 from ..output_text import quoted
 from ..perftest import perftest_result
-from ..problem import Problem
+from ..problem import Problem, problem_of
 from .counters import Reading, loss_problem, losses, rises, sign_lines
 from .gpu import Ways, farthest
 from .shell import Output
@@ -53,7 +53,7 @@ class Ends(NamedTuple):
 
 def failed(problem: str, cause: str, next_step: str, figures: dict[str, Any] | None = None) -> Judged:
     """Return a red verdict with its cause and what to do."""
-    return Judged("fail", problem, {"problem": problem, "cause": cause, "next_step": next_step}, figures)
+    return Judged("fail", problem, problem_of(problem, cause, next_step), figures)
 
 
 def ended_early(output: Output, program: str) -> Judged | None:
@@ -238,22 +238,11 @@ def _broken_run(result: dict[str, Any], server: str) -> Problem:
     own: Sequence[Problem] = result["problems"]
     theirs: Sequence[Problem] = perftest_result(f"{server}\n", "gbps")["problems"] if server else []
     known = [each for each in own if "other side" not in each["cause"]]
-    blamed = [
-        each
-        for each in theirs
-        if each["cause"] not in ("no client connected to it",) and "other side" not in each["cause"]
-    ]
+    blamed = [e for e in theirs if e["cause"] != "no client connected to it" and "other side" not in e["cause"]]
     if known and not known[0]["problem"].startswith(("there is no row", "the output is empty")):
         return known[0]
-    return (blamed or known or list(own) or [_unknown()])[0]
-
-
-def _unknown() -> Problem:
-    return {
-        "problem": "the output is not complete",
-        "cause": "the program ended without a word",
-        "next_step": "run it by hand in a pod",
-    }
+    unknown = problem_of("the output is not complete", "the program ended without a word", "run it by hand in a pod")
+    return (blamed or known or [*own, unknown])[0]
 
 
 def slower_pcie(links: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:

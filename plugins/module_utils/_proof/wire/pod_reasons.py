@@ -15,7 +15,7 @@ from typing import Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import NEEDS
 
 from ..output_text import quoted
-from ..problem import Problem
+from ..problem import Problem, problem_of
 
 _KNOWN = (
     (
@@ -193,10 +193,8 @@ def pod_problem(reasons: Sequence[str], seconds: float) -> Problem:
     for pattern, cause, step in _PATTERNS:
         for reason in reasons:
             if pattern.search(reason):
-                return {"problem": f"the pod is not ready: {quoted(reason)}", "cause": cause, "next_step": step}
+                return problem_of(f"the pod is not ready: {quoted(reason)}", cause, step)
     told = quoted(reasons[0]) if reasons else "nothing says why"
-    return {
-        "problem": f"the pod is not ready after {seconds:g} s: {told}",
-        "cause": "the node is slow or kubelet does not answer",
-        "next_step": "look at the node, or give more time (rdma_fabric_verify_timeout)",
-    }
+    step = "look at the node, or give more time (rdma_fabric_verify_timeout)"
+    cause = "the node is slow or kubelet does not answer"
+    return problem_of(f"the pod is not ready after {seconds:g} s: {told}", cause, step)

@@ -44,7 +44,7 @@ k=$2
 get() { v=; { read -r v <"$1"; } 2>/dev/null; }
 for n in /sys/class/net/*; do [ -e "$n" ] && echo "netdev|${n##*/}"; done
 b=/sys/class/net/$1
-for f in address mtu operstate; do get "$b/$f"; echo "$f|$v"; done
+for f in mtu operstate; do get "$b/$f"; echo "$f|$v"; done
 for d in "$b"/device/infiniband/*; do [ -e "$d" ] && echo "own|${d##*/}"; done
 for c in /dev/infiniband/*; do [ -e "$c" ] && echo "char|${c##*/}"; done
 for d in /sys/class/infiniband/*; do

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 
-from ..problem import Problem
+from ..problem import Problem, problem_of
 
 
 class Output(NamedTuple):
@@ -77,5 +77,4 @@ TROUBLES: dict[str, tuple[str, str]] = {
 
 def trouble_problem(trouble: ShellTrouble) -> Problem:
     """Return what a trouble means and what to do about it."""
-    cause, next_step = TROUBLES[trouble.kind]
-    return {"problem": one_line(str(trouble)), "cause": cause, "next_step": next_step}
+    return problem_of(one_line(str(trouble)), *TROUBLES[trouble.kind])

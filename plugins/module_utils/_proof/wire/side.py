@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Callable, NamedTuple
 
 from ..output_text import quoted
-from ..problem import Problem
+from ..problem import Problem, problem_of
 from . import outputs
 from .endpoint import Attached, Choice, Observed, attached_network, choose, interface_problem, placement_of, read_probe
 from .gpu import Ways, memory_options, ways_in_pod
@@ -115,8 +115,6 @@ def ends_of(source: Side, target: Side) -> outputs.Ends:
 
 def unreadable(text: str) -> Problem:
     """Return what a pod whose shell prints this makes of a test."""
-    return {
-        "problem": f"what is in the pod cannot be read: {quoted(text) or 'nothing was printed'}",
-        "cause": "the image's shell is not a POSIX shell, or it was ended",
-        "next_step": "use an image with sh (rdma_fabric_verify_image)",
-    }
+    told = f"what is in the pod cannot be read: {quoted(text) or 'nothing was printed'}"
+    cause = "the image's shell is not a POSIX shell, or it was ended"
+    return problem_of(told, cause, "use an image with sh (rdma_fabric_verify_image)")
