@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit impo
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.levels import (
     estimate,
     fitting_plan,
+    gpus_left_out,
     schedules_of,
     with_level,
 )
@@ -121,6 +122,7 @@ class ActionModule(ClusterAction):
         "parallel": "rdma_fabric_verify_parallel",
         "busy_nodes": "rdma_fabric_verify_busy_nodes",
         "minimum": "rdma_fabric_verify_min_rate_ratio",
+        "maximum": "rdma_fabric_verify_max_rate_ratio",
         "expected": "rdma_fabric_verify_expected",
         "pairs_per_leaf": "rdma_fabric_verify_pairs_per_leaf",
     }
@@ -158,6 +160,7 @@ class ActionModule(ClusterAction):
                 flaws = expected_violations(arguments["expected"], around.networks)
                 if flaws:
                     raise InvalidInput(flaws)
+                pods.notices += gpus_left_out(arguments["level"], arguments["gpu_resource"], around.nodes)
                 ports = ports_behind(spec, hosts)
                 takes = partial(estimate, settings=settings_of(arguments), parallel=arguments["parallel"])
 
@@ -173,7 +176,7 @@ class ActionModule(ClusterAction):
                 if self.check_mode:
                     plan = dict(request.plan)
                     lines = [taken, *plan_lines(plan, request.image)]
-                    said = [*finding_lines(plan["parity"]), *notices_of(request)]
+                    said = [*finding_lines(plan["parity"]), *notices_of(request), *pods.notices]
                     return {"changed": True, "plan": plan, "level": plan["level"], "msg": lines, "notices": said}
                 self.progress(taken)
                 return self._prove(request, pods, client, run_dir, before=before, former=former)
@@ -305,9 +308,10 @@ def check_arguments(arguments: dict[str, Any]) -> None:
     if not 1 <= arguments["parallel"] <= MOST_AT_ONCE:
         hint = f"from 1 to {MOST_AT_ONCE}; leave it out for {AT_ONCE}"
         flaws.append(Violation("parallel", "", f"{arguments['parallel']} requests cannot be under way at a time", hint))
-    minimum = arguments["minimum"]
-    if minimum is not None and not 0 < minimum <= 1:
-        flaws.append(Violation("minimum", "", f"{minimum:g} is not a share of a rate", "such as 0.9"))
+    for name in ("minimum", "maximum"):
+        share = arguments[name]
+        if share is not None and not 0 < share <= 1:
+            flaws.append(Violation(name, "", f"{share:g} is not a share of a rate", "such as 0.9"))
     namespace = arguments["namespace"]
     if namespace is not None:
         flaws += [Violation("namespace", "", each.problem, each.hint) for each in dns_label(namespace)]
@@ -379,6 +383,7 @@ def settings_of(arguments: dict[str, Any]) -> Settings:
         iterations=arguments["iterations"],
         queue_pairs=arguments["queue_pairs"],
         minimum=arguments["minimum"],
+        maximum=arguments["maximum"],
         gpu=bool(arguments["gpu_resource"]),
     )
 

@@ -184,6 +184,13 @@ options:
       - For GPU memory the default is lower, depending on the path between GPU and NIC, and this value can only lower it
         further.
     type: float
+  maximum:
+    description:
+      - Share of a port's rate that a bandwidth test takes at most, for a fabric that carries other traffic. perftest
+        itself keeps to it (C(--rate_limit), in software), and sends less by default, so that it takes no longer.
+      - What a test may take of a port is the rate that it is judged by, so a port that is slower than that is found and
+        one between that and its own rate is not. Give O(since) a run with the same share.
+    type: float
   pairs_per_leaf:
     description:
       - Pairs with an end on the same leaf switch (C(network.topology.nvidia.com/leaf)) that are tested at the same
@@ -250,7 +257,8 @@ EXAMPLES = r"""
 RETURN = r"""
 verdict:
   description:
-    - V(pass), V(fail), or V(reported) when a rate could not be judged and nothing failed.
+    - V(pass), V(fail), or V(reported) when nothing failed and a rate could not be judged, or a pair was not tested, as
+      its pods came too late.
     - With O(node) V(skipped) when nothing could be tested.
   returned: when pairs were tested
   type: str

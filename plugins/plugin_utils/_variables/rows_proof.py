@@ -190,6 +190,17 @@ ROWS = (
         asked=True,
     ),
     Variable(
+        "verify_max_rate_ratio",
+        "float",
+        (
+            "Share of a port's rate that a bandwidth test takes at most, such as V(0.1) where the fabric carries "
+            "other traffic. Rates are then judged by this share. Without it, all of the rate.",
+        ),
+        _PROOF,
+        least=0.001,
+        most=1,
+    ),
+    Variable(
         "verify_pairs_per_leaf",
         "int",
         (

@@ -25,6 +25,9 @@ PORTS_OF_A_SLOT = 8
 # Of a slot each test may take this much beside the others: a ping of an end that is cut off takes three seconds.
 _SHARES = {"p": 3, "r": 3, "w": 4, "v": 4, "g": 4, "h": 4, "l": 3}
 _LATE_SHARE = 10
+_SLOW_LINK = 1.0
+# perftest takes no smaller -n (MIN_ITER in its perftest_parameters.h).
+_FEWEST = 5
 # Headers of perftest as its usual releases print them, which a pod need not repeat.
 _BANDWIDTH = "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]"
 _LATENCY = (
@@ -44,7 +47,7 @@ class Settings(NamedTuple):
 
     ``size``, ``iterations`` and ``queue_pairs`` replace what fits the device; ``mtu`` is the one the network asks for.
     ``idle`` is the node whose counters are judged where the other one works: its jobs lose packets, too. ``gpu``: pods
-    have a GPU, whose memory is tested.
+    have a GPU, whose memory is tested. ``maximum`` is the share of a link's rate that a test may take.
     """
 
     limit: int = 30
@@ -55,13 +58,18 @@ class Settings(NamedTuple):
     mtu: int | None = None
     idle: str = ""
     gpu: bool = False
+    maximum: float | None = None
 
     def load(self, software: bool) -> scripts.Load:
         """Return what a bandwidth test between devices of this kind sends."""
         usual = scripts.SOFTWARE_LOAD if software else scripts.HARDWARE_LOAD
-        return scripts.Load(
-            self.size or usual.size, self.iterations or usual.iterations, self.queue_pairs or usual.queue_pairs
-        )
+        # What is slower sends less, so that it ends in the same time.
+        iterations = self.iterations or max(_FEWEST, round(usual.iterations * (self.maximum or 1)))
+        return scripts.Load(self.size or usual.size, iterations, self.queue_pairs or usual.queue_pairs)
+
+    def most_gbps(self, link_gbps: float | None) -> float | None:
+        """Return the rate that a test may take of a link; one whose rate is not known counts as a slow one."""
+        return round((link_gbps or _SLOW_LINK) * self.maximum, 3) if self.maximum else None
 
     def tests(self) -> dict[str, int]:
         """Return the tests of a slot by their letters, in order, with the hundredths of a second until they end."""
@@ -146,12 +154,13 @@ def command_of(side: Side, partner: Side, test: str, settings: Settings, slot: i
 
 
 def _slot_words(side: Side, partner: Side, settings: Settings) -> list[str]:
-    software = ends_of(side, partner).software
+    ends = ends_of(side, partner)
+    software, most = ends.software, settings.most_gbps(ends.link_gbps)
     iterations = scripts.SOFTWARE_LATENCY_ITERATIONS if software else scripts.LATENCY_ITERATIONS
     address = partner.attached.address if partner.attached else ""
     size = scripts.ping_size(address, mtu_of(side, partner))
     role = "low" if side.node < partner.node else "high"
-    return [role, address, str(size), str(iterations), *scripts.load_words(settings.load(software))]
+    return [role, address, str(size), str(iterations), *scripts.load_words(settings.load(software), most)]
 
 
 def mtu_of(one: Side, other: Side) -> int:

@@ -116,7 +116,7 @@ def build_document(
         "brief": brief,
         "pairs": list(rows),
         "counts": {"total": len(rows), **{verdict: counts[verdict] for verdict in VERDICTS}},
-        "verdict": "fail" if fails else "reported" if counts["reported"] else "pass",
+        "verdict": "fail" if fails else "reported" if counts["reported"] or counts["skipped"] else "pass",
         "failures": [failure for row in rows for failure in _failures(row, labels[row["network"]])],
     }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
 from ..schedule import pair_count
 from .campaign import Settings
@@ -23,6 +23,7 @@ USUAL: Mapping[str, Any] = {"pairs": "all", "test_timeout": 30}
 """What counts where neither a level nor a person says."""
 BY_THOROUGHNESS = ("ring", "hunt", "leaf", "all")
 _SOURCE = "verify"
+_GPU, _WITH_GPUS = "nvidia.com/gpu", ("full", "strict")
 # Seconds until pods whose image is there are ready, and that the requests of one take.
 _START = 20
 _OF_A_POD = 0.1
@@ -104,6 +105,15 @@ def fitting_plan(
     hint = "allow more, test fewer networks (rdma_fabric_verify_networks), or shorten rdma_fabric_verify_test_timeout"
     problem = f"nothing that is asked for fits {most} minutes; {told}"
     raise InvalidInput([Violation(_SOURCE, "minutes", problem, hint)])
+
+
+def gpus_left_out(level: str | None, gpu: str | None, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return that a level that is to test GPU memory has no pods with a GPU, where nodes offer some."""
+    offering = [node["name"] for node in nodes if node["allocatable"].get(_GPU)]
+    if level not in _WITH_GPUS or gpu or not offering:
+        return []
+    step = "set rdma_fabric_verify_gpu_resource, and an image whose perftest was built with CUDA"
+    return [f"GPU memory is not tested, which {level} has where nodes offer {_GPU} ({named(offering)}): {step}"]
 
 
 def schedules_of(pairs: str | None, level: str | None) -> Sequence[str]:

@@ -132,8 +132,14 @@ def _rping(run: _Run, way: _Way) -> Test:
     return _told(run, way, _server_side(way, word, left) or outputs.judge_rping(word.output))
 
 
+def _ends(run: _Run, way: _Way) -> outputs.Ends:
+    """Return what is known about both ends, of the rate of their link what a test may take of it."""
+    ends = ends_of(way.source, way.target)
+    return ends._replace(link_gbps=ends.link_gbps and (run.settings.most_gbps(ends.link_gbps) or ends.link_gbps))
+
+
 def _bandwidth(run: _Run, way: _Way) -> Test:
-    ends, minimum = ends_of(way.source, way.target), run.settings.minimum
+    ends, minimum = _ends(run, way), run.settings.minimum
     return _measured(run, way, lambda output, theirs: outputs.judge_bandwidth(output, theirs, ends, minimum))
 
 
@@ -142,7 +148,7 @@ def _gpu_bandwidth(run: _Run, way: _Way) -> Test:
     if known is not None:
         problem = known.problems[GPU_TEST]
         return _record(*way[:3], Judged("fail", f"{known.node}: {problem['problem']}", problem))
-    ends, ways = ends_of(way.source, way.target), (way.source.known.gpus, way.target.known.gpus)
+    ends, ways = _ends(run, way), (way.source.known.gpus, way.target.known.gpus)
     minimum = run.settings.minimum
     return _measured(run, way, lambda output, theirs: outputs.judge_gpu_bandwidth(output, theirs, ends, minimum, ways))
 

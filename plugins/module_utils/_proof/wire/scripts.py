@@ -308,9 +308,13 @@ def write_bandwidth(port: UsedPort, *, server: bool, memory: Sequence[str] = ())
     return _perftest("ib_write_bw", port, ["--report_gbits", "@l", *memory], server=server)
 
 
-def load_words(load: Load) -> Argv:
-    """Return what a slot says of the load of a bandwidth test."""
-    return ["-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs)]
+def load_words(load: Load, most_gbps: float | None = None) -> Argv:
+    """Return what a slot says of the load of a bandwidth test, which may send ``most_gbps`` on all queue pairs.
+
+    perftest itself keeps to it, message by message: by default it sends as many at once as its queue has room for.
+    """
+    limit = ["--rate_limit", f"{most_gbps:g}", "--rate_limit_type", "SW", "--burst_size", "1"] if most_gbps else []
+    return ["-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs), *limit]
 
 
 def write_latency(port: UsedPort, *, server: bool) -> Argv:

@@ -31,6 +31,7 @@ def document(
     bad: tuple[str, ...] = (),
     slow: tuple[str, ...] = (),
     far: tuple[str, ...] = (),
+    late: tuple[str, ...] = (),
     soft: bool = False,
     networks: int = 1,
     slots: Mapping[str, dict[str, Any]] = MappingProxyType({}),
@@ -38,8 +39,8 @@ def document(
 ) -> dict[str, Any]:
     """Return the document of a proof of all pairs.
 
-    ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late; ``slots`` are PCIe links,
-    ``parity`` what was found before.
+    ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late, ``late`` ones miss
+    every slot; ``slots`` are PCIe links, ``parity`` what was found before.
     """
     plan: dict[str, Any] = {"schedule": "all", "networks": [], "left_out": [], "tests": [], "parity": parity}
     rows: list[dict[str, Any]] = []
@@ -52,6 +53,7 @@ def document(
         shell, found = _pods(rates, name, number, soft=soft)
         found = {node: replace(side, known=side.known._replace(pcie=slots.get(node))) for node, side in found.items()}
         sides[name] = list(found.values())
+        shell.late = {found[node].pod for node in late}
         for place, turn in enumerate(network["rounds"]):
             for one, other in turn:
                 shell.answers.update({key: [value] for key, value in _pings(one, other, bad).items()})

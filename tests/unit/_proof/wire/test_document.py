@@ -155,6 +155,11 @@ def test_ports_that_differ_are_told_everywhere_and_fail_where_traffic_would(verd
     assert "set the same mtu" in page
 
 
+def test_a_run_with_pairs_that_were_not_tested_is_no_pass() -> None:
+    proof = document(EIGHT[:3], late=("dgx-03",))
+    assert (proof["counts"]["pass"], proof["counts"]["skipped"], proof["verdict"]) == (1, 2, "reported")
+
+
 def test_of_many_failures_the_first_are_said_and_the_rest_counted() -> None:
     proof = document(EIGHT, bad=tuple(EIGHT))
     assert len(failure_lines(proof)) == 21

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.levels imp
     Estimate,
     estimate,
     fitting_plan,
+    gpus_left_out,
     schedules_of,
     with_level,
 )
@@ -52,6 +53,14 @@ def test_a_level_sets_what_is_not_given_and_nothing_else() -> None:
     assert with_level({**given, "level": "strict"}) == {**given, "level": "strict"}
     usual = {"level": None, "pairs": "all", "test_timeout": 30, "iterations": None}
     assert with_level({**NOT_GIVEN, "level": None}) == usual
+
+
+@pytest.mark.parametrize("level", [None, *LEVELS])
+def test_a_level_with_gpu_memory_says_where_it_has_no_pods_with_a_gpu(level: str | None) -> None:
+    nodes = [node("n1", allocatable={"nvidia.com/gpu": 8}), node("n2", allocatable={RESOURCE: 1})]
+    found = gpus_left_out(level, None, nodes)
+    assert ["n1)" in each for each in found] == [True] * (level in ("full", "strict"))
+    assert gpus_left_out(level, "nvidia.com/gpu", nodes) == gpus_left_out(level, None, nodes[1:]) == []
 
 
 def test_the_documented_levels_and_schedules_are_those_of_the_table() -> None:

@@ -120,6 +120,21 @@ def test_both_sides_of_a_bandwidth_test_send_what_is_asked_for(option: str, aske
         assert words[words.index(option) + 1] == wanted
 
 
+def test_a_test_takes_no_more_of_a_port_than_is_asked_for_and_is_judged_by_that() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "ib_write_bw")] = [Output(0, table(8.9), "")]
+    shell.answers[("ns/a", "ib_write_bw")] = [Output(0, table(9.9), "")]
+    tests = proved(shell, Settings(maximum=0.1))
+    for words in (words_of(shell, "ns/a", "ib_write_bw"), words_of(shell, "ns/b", "serve", 1)):
+        assert words[words.index("--rate_limit") :][:4] == ["--rate_limit", "10", "--rate_limit_type", "SW"]
+        assert words[words.index("-n") + 1] == "500"
+    failure = only_failure(tests)
+    assert (failure["from"], failure["figures"]["expected_gbps"]) == ("b", 10.0)
+    assert Settings(maximum=0.1).most_gbps(None) == 0.1, "a link of which nobody knows the rate may be slow"
+    assert Settings(maximum=0.0001).load(software=False).iterations == 5
+    assert "--rate_limit" not in command_of(*sides(shell, None), "w", Settings(), 0)
+
+
 def test_a_ping_that_is_lost_in_one_direction_only_ends_nothing_else() -> None:
     shell = memory_pods()
     shell.answers[("ns/b", "ping")] = [Output(1, LOST_PING, "")]
