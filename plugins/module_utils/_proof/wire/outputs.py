@@ -68,17 +68,20 @@ def ended_early(output: Output, program: str) -> Judged | None:
     return None
 
 
-def judge_ping(output: Output, mtu: int) -> Judged:
-    """Judge a ping with full packets of ``mtu`` bytes that must not be cut; one lost of several is forgiven."""
+def judge_ping(output: Output, mtu: int, *, small: bool = False) -> Judged:
+    """Judge a ping with full packets of ``mtu`` bytes that must not be cut; one lost of several is forgiven.
+
+    ``small``: packets of a few bytes came through between the two.
+    """
     text, found = output.text, _PING.search(output.text)
     sent, received = (int(found[1]), int(found[2])) if found else (0, 0)
     if received and sent - received <= 1:
         time = _PING_TIME.search(text)
         return Judged("pass", f"{received} of {sent} packets of {mtu} bytes{f', {time[1]} ms' if time else ''}")
-    return ended_early(output, "ping") or _failed_ping(text, sent, received, mtu)
+    return ended_early(output, "ping") or _failed_ping(text, sent, received, mtu, small=small)
 
 
-def _failed_ping(text: str, sent: int, received: int, mtu: int) -> Judged:
+def _failed_ping(text: str, sent: int, received: int, mtu: int, *, small: bool) -> Judged:
     if _TOO_LONG.search(text):
         cause = "an interface or a switch on the way has a smaller MTU"
         step = "set one MTU on both interfaces, and at least that on every switch port between them"
@@ -87,6 +90,10 @@ def _failed_ping(text: str, sent: int, received: int, mtu: int) -> Judged:
         cause = "packets are lost: a bad cable or transceiver, a full queue, or two hosts with one address"
         step = "look at the error counters of both ports"
         return failed(f"{received} of {sent} packets of {mtu} bytes came back", cause, step)
+    if sent and small:
+        cause = "a switch or another hop on the way has a smaller MTU and drops them, or a filter takes pings"
+        step = "set at least this MTU on every switch port between the two; if bandwidth passes, look for the filter"
+        return failed(f"no answer to packets of {mtu} bytes, while small ones pass", cause, step)
     if sent or _NO_ANSWER.search(text):
         cause = "the wire between the two is cut, or they are in different broadcast domains or VLANs"
         step = "check cable, switch port and VLAN of both sides, and that small packets pass (MTU of the switch)"

@@ -286,11 +286,22 @@ def test_a_wire_that_is_cut_ends_after_the_pings() -> None:
     shell = memory_pods()
     for pod in ("ns/a", "ns/b"):
         shell.answers[(pod, "ping")] = [Output(1, LOST_PING, "")]
+    shell.answers[("ns/a", "rping")] = [Output(255, "cma event RDMA_CM_EVENT_UNREACHABLE, error -110\n", "")]
     tests = proved(shell)
     assert verdicts(tests)[3:5] == ["ping a>b fail", "ping b>a fail"]
     assert skipped(tests) == ["rping", "bandwidth", "bandwidth", "latency"]
     assert "wire between the two is cut" in tests[3]["problem"]["cause"]
     assert "not judged, because ping failed" in tests[5]["summary"]
+
+
+def test_full_packets_that_vanish_while_small_ones_pass_tell_of_an_mtu_on_the_way() -> None:
+    shell = memory_pods()
+    for pod in ("ns/a", "ns/b"):
+        shell.answers[(pod, "ping")] = [Output(1, LOST_PING, "")]
+    tests = proved(shell)
+    assert [test["summary"] for test in tests[3:5]] == ["no answer to packets of 9000 bytes, while small ones pass"] * 2
+    assert "a smaller MTU" in tests[3]["problem"]["cause"]
+    assert (verdicts(tests)[5], skipped(tests)) == ("rping a>b pass", [])
 
 
 def test_packets_that_do_not_fit_are_told_and_rdma_is_tried_all_the_same() -> None:
