@@ -273,7 +273,7 @@ class ActionModule(ClusterAction):
             self.progress(line)
         rows = RowsFile(run_dir / ROWS_FILE, request, before)
         with interruptible(pods.stop):
-            pods.sweep(network["namespace"] for network in request.plan["networks"])
+            pods.sweep((network["namespace"] for network in request.plan["networks"]), cut_off=before.run)
             document = self._measured(request, pods, client, rows)
         if former:
             since = {key: former[key] for key in ("run", "started_at")}

@@ -28,7 +28,7 @@ notes:
     namespace of the slots.
   - Of a run that was cut off within 24 hours, pairs that passed are not tested again, provided that nodes, networks
     and settings are the same. Delete C(verify.rows.jsonl) to test all of them.
-  - Pods end by themselves if the controller is killed. The next run removes pods left by an earlier one.
+  - Pods end by themselves if the controller is killed. The next run with the same O(run_dir) removes them at once.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

@@ -22,6 +22,8 @@ import jsonschema
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import RUN_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.rows import ROWS_FILE, head_line
 from ansible_collections.rdma.fabric.tests.integration.after_site import push
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import GPU, ExecNodes, running
 from ansible_collections.rdma.fabric.tests.integration.guides import guide
@@ -374,20 +376,25 @@ def test_a_rate_that_is_too_low_is_red(wire: Wire) -> None:
 
 
 def test_pods_that_an_earlier_run_left_are_removed(wire: Wire) -> None:
+    """One that has ended, and one of a run that was cut off in the same run directory."""
     labels = dict(entry.split("=") for entry in OURS.split(","))
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "left", "namespace": wire.namespace, "labels": labels},
         "spec": {"containers": [{"name": "c", "image": "x"}], "nodeSelector": {"none": "none"}},
     }
-    wire.cluster.kubectl("apply", "--server-side", "--field-manager=rdma-fabric", "-f", "-", stdin=json.dumps(pod))
+    for name in ("left", "cut"):
+        pod["metadata"] = {"name": name, "namespace": wire.namespace, "labels": {**labels, RUN_LABEL: name}}
+        wire.cluster.kubectl("apply", "--server-side", "--field-manager=rdma-fabric", "-f", "-", stdin=json.dumps(pod))
     status = json.dumps({"status": {"phase": "Failed", "reason": "DeadlineExceeded"}})
     change = ["--subresource=status", "--type=merge", f"--patch={status}"]
     wire.cluster.kubectl("patch", "pod", "left", "--namespace", wire.namespace, *change)
+    rows = wire.user.here / "rdma-fabric-run" / ROWS_FILE
+    rows.parent.mkdir(exist_ok=True)
+    rows.write_text(head_line("cut", 0, ""), encoding="utf-8")
     result = wire.proof()
     assert not result.get("failed"), result
-    assert "removed test pods that an earlier run left" in " ".join(result["notices"])
+    assert f"removed test pods that an earlier run left in {wire.namespace}: cut, left" in result["notices"]
 
 
 def test_a_run_that_is_ended_in_the_middle_leaves_no_pod(wire: Wire) -> None:

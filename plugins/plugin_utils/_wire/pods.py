@@ -133,16 +133,25 @@ class ClusterPods:
         """Let the API server judge the pods without storing them. Raises BatchError, ApiFault."""
         run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, check=True))
 
-    def sweep(self, namespaces: Iterable[str], now: datetime | None = None, *, pairs_of: str = "") -> None:
+    def sweep(
+        self, namespaces: Iterable[str], now: datetime | None = None, *, pairs_of: str = "", cut_off: str = ""
+    ) -> None:
         """Remove test pods that earlier runs left behind when they were killed. Raises ApiFault.
 
-        Those of the pairs of one node go at once: no two runs test it at the same time.
+        Those of the pairs of one node go at once: no two runs test it at the same time. So do those of the run that is
+        known to be ``cut_off``.
         """
         selector = ",".join(f"{label}={value}" for label, value in TEST_POD.items())
         for namespace in dict.fromkeys(namespaces):
             there = list_pods(self.connection, namespace, selector)
             ended = leftovers(there, now or datetime.now(timezone.utc))
-            found = [pod for pod in there if pod in ended or (pairs_of and _tested_with(pod) == pairs_of)]
+            found = [
+                pod
+                for pod in there
+                if pod in ended
+                or (pairs_of and _tested_with(pod) == pairs_of)
+                or (cut_off and pod["metadata"]["labels"].get(RUN_LABEL) == cut_off)
+            ]
             if found:
                 names = named(sorted(pod["metadata"]["name"] for pod in found), _MOST_NAMED)
                 self.notices.append(f"removed test pods that an earlier run left in {namespace}: {names}")

@@ -37,7 +37,7 @@ def written(path: Path) -> Written:
 def unfinished(path: Path) -> Written:
     """Return what was found by a run that was cut off not long ago; nothing where there is no such run."""
     found = written(path)
-    recent = found.rows and time.time() - path.stat().st_mtime < _OLD
+    recent = found.run and time.time() - path.stat().st_mtime < _OLD
     return found if recent and not found.ended else Written()
 
 
@@ -48,14 +48,14 @@ def plan_of(request: Request) -> str:
 
 def going_on(asked: Callable[[int], Request], seed: int, path: Path) -> tuple[Request, Written]:
     """Return what is ``asked`` for by a seed, and what is known of it: by that of a run that was cut off if its plan is
-    the same, else by ``seed``.
+    the same, else by ``seed``, and of that run its name alone.
     """
     before = unfinished(path)
     if before.rows:
         request = asked(before.seed)
         if plan_of(request) == before.plan:
             return request, before
-    return asked(seed), Written()
+    return asked(seed), Written(before.run)
 
 
 class RowsFile:
