@@ -15,7 +15,7 @@ from typing import Any, Mapping, Sequence
 
 from ..common.objects import Object, build
 from ..common.pods import NETWORKS
-from .proof_pods import CONTAINER, GPU_TAINT, RUN_LABEL
+from .proof_pods import CONTAINER, GPU_TAINT, REQUESTS, RUN_LABEL
 
 COMPONENT = "nccl"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  a mount of pods, which no program here writes to
@@ -263,7 +263,7 @@ def _pod(test: Test, command: Sequence[str], environment: Mapping[str, str], *, 
         "imagePullPolicy": "IfNotPresent",
         "command": list(command),
         "env": [{"name": name, "value": value} for name, value in environment.items()],
-        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+        "resources": {"requests": {**REQUESTS}},
         "volumeMounts": [],
     }
     spec: dict[str, Any] = {
@@ -282,7 +282,7 @@ def _pod(test: Test, command: Sequence[str], environment: Mapping[str, str], *, 
         labels[LAUNCHER_LABEL] = "true"
     else:
         annotations[NETWORKS] = ", ".join(test.networks)
-        container["resources"] = {"limits": amounts, "requests": {"cpu": "1", "memory": "4Gi", **amounts}}
+        container["resources"] = {"limits": amounts, "requests": {**REQUESTS, **amounts}}
         container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
         container["volumeMounts"].append({"name": "shm", "mountPath": SHARED_MEMORY})
         spec["volumes"].append({"name": "shm", "emptyDir": {"medium": "Memory"}})

@@ -30,7 +30,7 @@ IMAGE = "mellanox/rping-test"
 SCRATCH = "/rdma-fabric"
 # Quotas of a namespace want cpu and memory of every pod. The requests leave nothing to be scheduled around; the limits
 # are beyond what a test takes, which is a core for polling and some buffers.
-_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
+REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 _LIMITS = {"cpu": "4", "memory": "4Gi"}
 # The taint of a cordoned node.
 _CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
@@ -150,7 +150,7 @@ def test_pod(
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": list(command),
-        "resources": {"limits": {**_LIMITS, **amounts}, "requests": {**_REQUESTS, **amounts}},
+        "resources": {"limits": {**_LIMITS, **amounts}, "requests": {**REQUESTS, **amounts}},
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
     }
