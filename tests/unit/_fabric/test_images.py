@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
     DEFAULT_RELEASE,
     PLATFORMS,
     RELEASES,
-    SECTION_COMPONENTS,
+    SECTIONS,
     bill_of,
     effective_version,
     image_reference,
@@ -114,7 +114,7 @@ def test_the_version_is_the_one_of_the_image() -> None:
 
 
 def test_every_section_has_a_material_and_every_material_is_complete() -> None:
-    assert set(SECTION_COMPONENTS.values()) <= set(COMPONENTS)
+    assert {section.component for section in SECTIONS.values()} <= set(COMPONENTS)
     for release in RELEASES:
         materials = {name: material(name, {"operator_release": release}) for name in COMPONENTS}
         # The operator has no release of xPlane either.

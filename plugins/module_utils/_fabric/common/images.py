@@ -117,24 +117,33 @@ def chosen_release(settings: Mapping[str, Any]) -> str:
     return str(settings.get(RELEASE_SETTING) or DEFAULT_RELEASE)
 
 
-SECTION_COMPONENTS: dict[str, str] = {
-    "docaTelemetryService": "doca-telemetry",
-    "ibKubernetes": "ib-kubernetes",
-    "nicConfigurationOperator.configurationDaemon": "nic-configuration-daemon",
-    "nicConfigurationOperator.operator": "nic-configuration-operator",
-    "nicFeatureDiscovery": "nic-feature-discovery",
-    "nvIpam": "nv-ipam",
-    "ofedDriver": "doca-driver",
-    "rdmaSharedDevicePlugin": "rdma-shared-device-plugin",
-    "sriovDevicePlugin": "sriov-device-plugin",
-    "secondaryNetwork.cniPlugins": "cni-plugins",
-    "secondaryNetwork.ipamPlugin": "whereabouts",
-    "secondaryNetwork.ipoib": "ipoib-cni",
-    "secondaryNetwork.multus": "multus",
-    "spectrumXOperator": "spectrum-x-operator",
-    "spectrumXOperator.xPlane": "xplane",
+class Section(NamedTuple):
+    """The component that a section of a policy describes, and its containers whose resources the section may set."""
+
+    component: str
+    containers: tuple[str, ...] = ()
+
+
+SECTIONS: dict[str, Section] = {
+    "docaTelemetryService": Section("doca-telemetry", ("doca-telemetry-service",)),
+    "ibKubernetes": Section("ib-kubernetes", ("ib-kubernetes",)),
+    "nicConfigurationOperator.configurationDaemon": Section("nic-configuration-daemon", ("nic-configuration-daemon",)),
+    "nicConfigurationOperator.operator": Section("nic-configuration-operator", ("nic-configuration-operator",)),
+    "nicFeatureDiscovery": Section("nic-feature-discovery", ("nic-feature-discovery",)),
+    "nvIpam": Section("nv-ipam", ("nv-ipam-controller", "nv-ipam-node")),
+    "ofedDriver": Section("doca-driver"),
+    "rdmaSharedDevicePlugin": Section("rdma-shared-device-plugin", ("rdma-shared-dp",)),
+    "sriovDevicePlugin": Section("sriov-device-plugin", ("kube-sriovdp",)),
+    "secondaryNetwork.cniPlugins": Section("cni-plugins", ("cni-plugins",)),
+    "secondaryNetwork.ipamPlugin": Section(
+        "whereabouts", ("whereabouts", "whereabouts-reconciler", "whereabouts-controller")
+    ),
+    "secondaryNetwork.ipoib": Section("ipoib-cni", ("ipoib-cni",)),
+    "secondaryNetwork.multus": Section("multus", ("kube-multus",)),
+    "spectrumXOperator": Section("spectrum-x-operator", ("spectrum-x-flowcontroller",)),
+    "spectrumXOperator.xPlane": Section("xplane"),
 }
-"""Which component a section of a policy describes; sections outside this list have no image of ours."""
+"""Sections outside this table have no image of ours. Containers of the driver are judged where it is one."""
 
 
 def image_reference(component: str, section: Object, global_config: Object, settings: Object) -> str:

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Vio
 from ..checks import crds_controllers, nic_configuration
 from ..checks.instances import flaws_of
 from ..checks.versions import R26_7, R26_10, Release, controller_release, controller_remarks
-from ..common.images import SECTION_COMPONENTS, effective_version, image_reference
+from ..common.images import SECTIONS, effective_version, image_reference
 from .components import Deployed
 from .policy import Policy
 from .resources import CONTROLLER_KINDS, MAINTENANCE_CONFIG, WHO_DRAINS, Resource
@@ -90,7 +90,7 @@ def _release(deployed: Deployed, *paths: str) -> Release:
 
 def _version(deployed: Deployed, path: str) -> str:
     defaults = (deployed.cluster.spec.get("global") if deployed.cluster else None) or {}
-    return effective_version(SECTION_COMPONENTS[path], deployed.section(path) or {}, defaults, deployed.settings)
+    return effective_version(SECTIONS[path].component, deployed.section(path) or {}, defaults, deployed.settings)
 
 
 def _remark_profiles(objects: Sequence[Resource]) -> None:

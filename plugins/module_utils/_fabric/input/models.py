@@ -15,6 +15,7 @@ from typing import Any
 from ..checks import doca_telemetry, nic_configuration
 from ..checks.devplugin import check_rdma_shared, check_sriov
 from ..checks.driver_container import CONTAINERS as DRIVER_CONTAINERS
+from ..common.images import SECTIONS
 from ..common.jsontext import Problem
 from ..common.names import (
     Check,
@@ -113,17 +114,21 @@ def image_fields(containers: tuple[str, ...], idle: str = "", versions: Check = 
     }
 
 
+def _of_section(name: str) -> dict[str, Field]:
+    return image_fields(SECTIONS[name].containers)
+
+
 # The sections of a NicClusterPolicy that run beside networks: what looks at nodes and fabrics.
 #
 # Sources: as of :mod:`models`.
 _LATER = "the operator of today does not read it"
 
-NIC_FEATURE_DISCOVERY = record("NIC feature discovery", image_fields(("nic-feature-discovery",)), since="v24.1.0")
+NIC_FEATURE_DISCOVERY = record("NIC feature discovery", _of_section("nicFeatureDiscovery"), since="v24.1.0")
 
 DOCA_TELEMETRY = record(
     "the DOCA telemetry service",
     {
-        **image_fields(("doca-telemetry-service",)),
+        **_of_section("docaTelemetryService"),
         "config": record(
             "a configuration in place of the operator's",
             {
@@ -139,7 +144,7 @@ DOCA_TELEMETRY = record(
 IB_KUBERNETES = record(
     "the InfiniBand GUID manager",
     {
-        **image_fields(("ib-kubernetes",)),
+        **_of_section("ibKubernetes"),
         # The operator takes 0 as well, with which the program does not start.
         "periodicUpdateSeconds": whole("seconds between updates of the subnet manager, 5 unless given", minimum=1),
         "pKeyGUIDPoolRangeStart": text("the first GUID that pods may get", required=True),
@@ -152,9 +157,11 @@ IB_KUBERNETES = record(
 NIC_CONFIGURATION = record(
     "the NIC configuration operator",
     {
-        "operator": record("image of the controller", image_fields(("nic-configuration-operator",)), required=True),
+        "operator": record("image of the controller", _of_section("nicConfigurationOperator.operator"), required=True),
         "configurationDaemon": record(
-            "image of the daemon on each node", image_fields(("nic-configuration-daemon",)), required=True
+            "image of the daemon on each node",
+            _of_section("nicConfigurationOperator.configurationDaemon"),
+            required=True,
         ),
         "logLevel": text("what both log, info unless given", choices=("info", "debug")),
         "env": env_list("environment of both", since="v25.10.0"),
@@ -181,7 +188,7 @@ NIC_CONFIGURATION = record(
 SPECTRUM_X = record(
     "the Spectrum-X operator",
     {
-        **image_fields(("spectrum-x-flowcontroller",)),
+        **_of_section("spectrumXOperator"),
         "xPlane": record(
             "image of the service that the flow controller starts, none unless given",
             {
@@ -223,9 +230,9 @@ def _config_field(check: Any) -> Field:
     return text("configuration of the program, as JSON text", check=judge)
 
 
-def _device_plugin(description: str, container: str, check: Any, **rules: Any) -> Field:
+def _device_plugin(description: str, section: str, check: Any, **rules: Any) -> Field:
     fields = {
-        **image_fields((container,)),
+        **_of_section(section),
         "config": _config_field(check),
         "useCdi": flag("whether devices are announced through the Container Device Interface", since="v24.1.0"),
     }
@@ -311,8 +318,10 @@ OFED_DRIVER = record(
     since="v0.1.0",
 )
 
-RDMA_PLUGIN = _device_plugin("the RDMA shared device plugin", "rdma-shared-dp", check_rdma_shared, since="v0.4.0")
-SRIOV_PLUGIN = _device_plugin("the SR-IOV network device plugin", "kube-sriovdp", check_sriov, since="v0.4.0")
+RDMA_PLUGIN = _device_plugin(
+    "the RDMA shared device plugin", "rdmaSharedDevicePlugin", check_rdma_shared, since="v0.4.0"
+)
+SRIOV_PLUGIN = _device_plugin("the SR-IOV network device plugin", "sriovDevicePlugin", check_sriov, since="v0.4.0")
 
 _PEER_MEMORY = record(
     "the peer memory driver",
@@ -331,15 +340,15 @@ _SECONDARY_NETWORK = record(
         "multus": record(
             "Multus",
             {
-                **image_fields(("kube-multus",)),
+                **_of_section("secondaryNetwork.multus"),
                 "config": text("CNI configuration of Multus; empty generates one"),
             },
         ),
-        "cniPlugins": record("the CNI project's plugins", image_fields(("cni-plugins",))),
-        "ipoib": record("the IPoIB CNI plugin", image_fields(("ipoib-cni",)), since="v1.3.0"),
+        "cniPlugins": record("the CNI project's plugins", _of_section("secondaryNetwork.cniPlugins")),
+        "ipoib": record("the IPoIB CNI plugin", _of_section("secondaryNetwork.ipoib"), since="v1.3.0"),
         "ipamPlugin": record(
             "whereabouts",
-            image_fields(("whereabouts", "whereabouts-reconciler", "whereabouts-controller")),
+            _of_section("secondaryNetwork.ipamPlugin"),
             until="v25.7.0",
             successor="it is supported: whereabouts is deployed from it; upstream's successor is nvIpam",
         ),
@@ -351,7 +360,7 @@ _SECONDARY_NETWORK = record(
 NV_IPAM = record(
     "nv-ipam",
     {
-        **image_fields(("nv-ipam-controller", "nv-ipam-node")),
+        **_of_section("nvIpam"),
         "enableWebhook": flag(
             "whether the API server asks nv-ipam about each pool; needs cert-manager", since="v24.1.0"
         ),
@@ -391,7 +400,7 @@ _CLUSTER_POLICY = record(
         "spectrumXOperator": SPECTRUM_X,
         "devicePlugin": _device_plugin(
             "the RDMA shared device plugin",
-            "rdma-shared-dp",
+            "rdmaSharedDevicePlugin",
             check_rdma_shared,
             since="v0.1.0",
             until="v0.3.0",

@@ -23,7 +23,7 @@ from ..checks.versions import sriov_resource_problems, version_problems, version
 from ..common.distributions import USUAL
 from ..common.features import FEATURES, GPU_LABEL, NIC_LABEL
 from ..common.findings import Place
-from ..common.images import SECTION_COMPONENTS, effective_image, effective_version, inherited_image
+from ..common.images import SECTIONS, effective_image, effective_version, inherited_image
 from .driver import container_request, drains_of, driver_request, remark_container, remark_driver, remark_upgrades
 from .models import CONTAINER_MODELS, MODELS, POLICY_NAME
 from .pools import note
@@ -161,7 +161,7 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
     spec = policy.spec
     defaults, overrides = spec.get("global") or {}, settings.get("image_overrides") or {}
     untold: dict[str, str] = {}
-    for section, component in SECTION_COMPONENTS.items():
+    for section, (component, _containers) in SECTIONS.items():
         value = _section(spec, section)
         if value is None:
             continue
@@ -212,7 +212,7 @@ def _remark_plugin(policy: Policy, section: str, kind: str, settings: dict[str, 
             policy.at(section).violation("has no config: the plugin would offer no resource", hint)
         return
     if kind == "sriov":
-        version = effective_version(SECTION_COMPONENTS[section], value, policy.spec.get("global") or {}, settings)
+        version = effective_version(SECTIONS[section].component, value, policy.spec.get("global") or {}, settings)
         for flaw in sriov_resource_problems(config, version):
             place.inside(flaw.path).violation(flaw.problem, flaw.hint)
     for remark in remarks(kind, config):

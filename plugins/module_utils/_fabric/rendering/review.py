@@ -25,42 +25,14 @@ from ..checks import (
 )
 from ..checks.nv_ipam import POOL_KINDS, check_pool, claims_of, config_problems
 from ..checks.versions import node_slice_problems, pool_problems, reads_pool_objects, version_problems, webhook_problems
-from ..common.images import SECTION_COMPONENTS, effective_version
+from ..common.images import SECTIONS, effective_version
 from ..common.jsontext import Problem
 from ..common.objects import Object
 from .components import nfd, whereabouts
 
 PLACING = ("nodeAffinity", "tolerations", "deploymentNodeAffinity", "deploymentTolerations", "nodeSelector")
-HOST_SECTIONS = ("ofedDriver", "nvPeerDriver")
-RENDERED_SECTIONS = (
-    "docaTelemetryService",
-    "ibKubernetes",
-    "nicConfigurationOperator",
-    "nicFeatureDiscovery",
-    "nvIpam",
-    "rdmaSharedDevicePlugin",
-    "spectrumXOperator",
-    "sriovDevicePlugin",
-    "secondaryNetwork",
-)
-SECONDARY_SECTIONS = ("multus", "cniPlugins", "ipamPlugin", "ipoib")
+_WITHOUT_OBJECTS = ("global", "labels", "annotations", "nvPeerDriver")
 PLUGIN_SECTIONS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
-
-_CONTAINERS = {
-    "docaTelemetryService": ("doca-telemetry-service",),
-    "ibKubernetes": ("ib-kubernetes",),
-    "nicConfigurationOperator.configurationDaemon": ("nic-configuration-daemon",),
-    "nicConfigurationOperator.operator": ("nic-configuration-operator",),
-    "nicFeatureDiscovery": ("nic-feature-discovery",),
-    "nvIpam": ("nv-ipam-controller", "nv-ipam-node"),
-    "rdmaSharedDevicePlugin": ("rdma-shared-dp",),
-    "sriovDevicePlugin": ("kube-sriovdp",),
-    "secondaryNetwork.cniPlugins": ("cni-plugins",),
-    "secondaryNetwork.ipamPlugin": ("whereabouts", "whereabouts-reconciler", "whereabouts-controller"),
-    "secondaryNetwork.ipoib": ("ipoib-cni",),
-    "secondaryNetwork.multus": ("kube-multus",),
-    "spectrumXOperator": ("spectrum-x-flowcontroller",),
-}
 
 
 def review(spec: Object) -> list[Violation]:
@@ -111,14 +83,14 @@ def _attachment(where: str, rendered: Object) -> nad.Attachment:
 
 def _review_policy(found: list[Violation], kind: str, policy: Object, settings: Object) -> None:
     spec, source = policy["spec"], policy["source"]
-    known = (*PLACING, *HOST_SECTIONS, *RENDERED_SECTIONS, "global", "labels", "annotations")
+    known = (*PLACING, *_WITHOUT_OBJECTS, *(name.partition(".")[0] for name in SECTIONS))
     for name in spec:
         if name not in known:
             found.append(Violation(source, f"spec.{name}", UNKNOWN_FIELD, nearest(name, known)))
+    inner = [name.partition(".")[2] for name in SECTIONS if name.startswith("secondaryNetwork.")]
     for name in spec.get("secondaryNetwork") or {}:
-        if name not in SECONDARY_SECTIONS:
-            path = f"spec.secondaryNetwork.{name}"
-            found.append(Violation(source, path, UNKNOWN_FIELD, nearest(name, SECONDARY_SECTIONS)))
+        if name not in inner:
+            found.append(Violation(source, f"spec.secondaryNetwork.{name}", UNKNOWN_FIELD, nearest(name, inner)))
     for name, plugin in PLUGIN_SECTIONS.items():
         if isinstance(spec.get(name), dict):
             _review_plugin(found, f"{kind}/{policy['name']}", source, (name, plugin, spec[name]))
@@ -129,12 +101,12 @@ def _review_policy(found: list[Violation], kind: str, policy: Object, settings: 
     configured = _section(spec, nic_configuration.SECTION) or {}
     _refuse(found, source, f"spec.{nic_configuration.SECTION}", nic_configuration.check(configured))
     _refuse(found, source, "spec.docaTelemetryService", doca_telemetry.check(spec.get("docaTelemetryService") or {}))
-    for name, containers in _CONTAINERS.items():
+    for name, (component, containers) in SECTIONS.items():
         section = _section(spec, name)
-        if section is not None:
+        if section is not None and containers:
             _review_containers(found, source, f"spec.{name}", section, containers)
-            version = effective_version(SECTION_COMPONENTS[name], section, spec.get("global") or {}, settings)
-            _refuse(found, source, f"spec.{name}.version", version_problems(SECTION_COMPONENTS[name], version))
+            version = effective_version(component, section, spec.get("global") or {}, settings)
+            _refuse(found, source, f"spec.{name}.version", version_problems(component, version))
 
 
 def _review_plugin(found: list[Violation], owner: str, source: str, section: tuple[str, str, Object]) -> None:
