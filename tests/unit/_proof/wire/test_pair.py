@@ -132,7 +132,8 @@ def test_a_test_takes_no_more_of_a_port_than_is_asked_for_and_is_judged_by_that(
     assert (failure["from"], failure["figures"]["expected_gbps"]) == ("b", 10.0)
     assert Settings(maximum=0.1).most_gbps(None) == 0.1, "a link of which nobody knows the rate may be slow"
     assert Settings(maximum=0.0001).load(software=False).iterations == 5
-    assert "--rate_limit" not in command_of(*sides(shell, None), "w", Settings(), 0)
+    one, other = sides(shell, None)
+    assert "--rate_limit" not in command_of(one, other, "w", Settings(), 0)
 
 
 def test_a_ping_that_is_lost_in_one_direction_only_ends_nothing_else() -> None:
