@@ -125,8 +125,9 @@ def made_by_actions(path: Path, variables: Mapping[str, Any]) -> list[str]:
 
 def around(variables: Mapping[str, Any]) -> Asked:
     """Return variables as a task has them in the turn of a host."""
-    validated = {"hosts": {"gpu01": {}}, "settings": {"label_nodes": True, "driver_source": "container"}}
-    turn = {"file": "turns/gpu01.json", **dict.fromkeys((*OF_TURN.values(), "links"), "")}
+    settings = {"label_nodes": True, "driver_source": "container"}
+    validated = {"hosts": {"gpu01": {}}, "namespace": "fabric", "settings": settings}
+    turn = {"file": "turns/gpu01.json", **dict.fromkeys((*OF_TURN.values(), "host", "canary", "links"), "")}
     of_controller = {"_rdma_fabric_turns": {"turns": {"gpu01": turn}, "cordoned": []}}
     hosts = dict(variables.get("hostvars") or {})
     hosts["localhost"] = {**hosts.get("localhost", {}), **of_controller}

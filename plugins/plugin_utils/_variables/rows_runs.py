@@ -298,7 +298,7 @@ OF_RUNS = (
         "node_name",
         "str",
         ("Name of the host's node, by default the name in the inventory. No two hosts have the same node.",),
-        (*_NODE, *_JOIN, "host/hook", "host/look", "playbook join"),
+        (*_NODE, *_JOIN, "host/look", "playbook join"),
         HOST,
     ),
     Variable(

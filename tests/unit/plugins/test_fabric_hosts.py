@@ -679,6 +679,8 @@ class TestRunDirectory:
         # The end of a run in check mode fails by what was found at first, and reads no document for it.
         (tmp_path / "hosts" / "b.json").unlink()
         assert look(variables, cluster_side=first["cluster_side"], check=True)["msg"] == message
+        later = look(variables, cluster_side=first["cluster_side"], strict=False)
+        assert (later["cluster_side"], later.get("notices")) == (first["cluster_side"], None)
         # The file may be of an earlier run.
         assert not look(done(), spec=spec, run_dir=str(tmp_path)).get("failed")
 
