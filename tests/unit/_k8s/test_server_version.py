@@ -100,5 +100,5 @@ def test_what_is_rendered_for_a_policy_takes_no_newer_server_than_its_probes() -
 
 def test_a_release_older_than_upstream_takes_is_a_notice() -> None:
     (told,) = say_old(Release(1, 31))
-    assert told.startswith("the cluster runs Kubernetes 1.31: ")
+    assert told.startswith("the cluster runs Kubernetes 1.31: ") and "next: upgrade" in told
     assert say_old(OLDEST_OF_UPSTREAM) == []

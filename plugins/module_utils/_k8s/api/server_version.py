@@ -106,7 +106,7 @@ def say_old(release: Release) -> list[str]:
         return []
     return [
         f"the cluster runs Kubernetes {release}: the newest Network Operator asks for {OLDEST_OF_UPSTREAM}, and "
-        "nothing of this is tested on an older one"
+        "nothing of this is tested on an older one (next: upgrade the cluster)"
     ]
 
 
