@@ -24,6 +24,7 @@ class Manager(NamedTuple):
 
     ``keeps_routes``: whether it takes routes from a file of ours; otherwise its user is told a command. ``status``: of
     a manager that takes each interface that appears, the command whose lines end with ``unmanaged`` for others.
+    ``named_early``: whether the guest's initial RAM disk has the cards' driver, so that it names them first.
     """
 
     packages: tuple[str, ...]
@@ -31,6 +32,7 @@ class Manager(NamedTuple):
     foreign: tuple[str, str]
     keeps_routes: bool = True
     status: str = ""
+    named_early: bool = False
 
 
 _BOND = """[NetDev]
@@ -191,7 +193,9 @@ _FOREIGN_NETPLAN = (
 )
 
 MANAGERS = {
-    "networkd": Manager((), _NETWORKD, (FOREIGN_LINK, _FOREIGN_COUNT), status="networkctl --no-legend list"),
+    "networkd": Manager(
+        (), _NETWORKD, (FOREIGN_LINK, _FOREIGN_COUNT), status="networkctl --no-legend list", named_early=True
+    ),
     "ifupdown": Manager(
         ("ifupdown", "ifenslave"),
         {"/etc/network/interfaces.d/bond": _IFUPDOWN},
