@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -42,13 +42,15 @@ STALL_SECONDS = 2.0
 class Plan:
     """Which request, counted from 1, is broken how; 0 breaks none.
 
-    ``counts`` tells by method and path which requests are counted; ``act`` is what the faults of that name do.
+    ``counts`` tells by method and path which requests are counted; ``act`` is what the faults of that name do;
+    ``answers`` is what is said of a path in the server's place.
     """
 
     number: int = 0
     fault: str = ""
     counts: Callable[[str, str], bool] = lambda _method, _path: True
     act: Callable[[], None] = lambda: None
+    answers: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     seen: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -83,6 +85,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.server.is_away.is_set():
             self.reset()
+            return
+        if self.path in self.server.plan.answers:
+            said = json.dumps(self.server.plan.answers[self.path]).encode()
+            self.answer(http.client.OK, said, {"Content-Type": "application/json"})
             return
         fault = self.server.plan.next_fault(self.command, self.path)
         if fault in STATUS_FAULTS:
