@@ -28,6 +28,8 @@ PASSED_PING = (
     "4 packets transmitted, 4 received, 0% packet loss, time 903ms\n"
     "rtt min/avg/max/mdev = 0.210/0.305/0.420/0.050 ms\n"
 )
+PASSED_RPING = "ping data: rdma-ping-0\n"
+UNREACHABLE_RPING = "cma event RDMA_CM_EVENT_UNREACHABLE, error -110\n"
 LOST_PING = "4 packets transmitted, 0 received, 100% packet loss, time 3050ms\n"
 LONG_PING = "ping: local error: message too long, mtu=1500\n4 packets transmitted, 0 received, +4 errors\n"
 REJECTED = "cma event RDMA_CM_EVENT_REJECTED, error 8\nwait for CONNECTED state 4\nconnect error -1\n"
@@ -186,7 +188,7 @@ class MemoryPods:
 USUAL = {
     "begin": "begun\n",
     "ping": PASSED_PING,
-    "rping": "ping data: rdma-ping-0\n",
+    "rping": PASSED_RPING,
     "ib_write_bw": table(),
     "ib_write_lat": latency_table(),
 }

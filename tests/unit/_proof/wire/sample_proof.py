@@ -16,6 +16,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side impor
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     LOST_PING,
     PASSED_PING,
+    PASSED_RPING,
+    UNREACHABLE_RPING,
     MemoryPods,
     latency_table,
     meet,
@@ -107,5 +109,7 @@ def _pods(rates: dict[str, float], network: str, number: int, *, soft: bool) -> 
 
 def _pings(one: str, other: str, bad: tuple[str, ...]) -> dict[tuple[str, str], Output]:
     lost = {one, other} & set(bad)
-    output = Output(1, LOST_PING, "") if lost else Output(0, PASSED_PING, "")
-    return {(f"default/{node}", "ping"): output for node in (one, other)}
+    good = {"ping": Output(0, PASSED_PING, ""), "rping": Output(0, PASSED_RPING, "")}
+    cut = {"ping": Output(1, LOST_PING, ""), "rping": Output(255, UNREACHABLE_RPING, "")}
+    outputs = cut if lost else good
+    return {(f"default/{node}", program): output for node in (one, other) for program, output in outputs.items()}

@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     LONG_PING,
     LOST_PING,
     REJECTED,
+    UNREACHABLE_RPING,
     MemoryPods,
     meet,
     memory_pods,
@@ -287,7 +288,7 @@ def test_a_wire_that_is_cut_ends_after_the_pings() -> None:
     shell = memory_pods()
     for pod in ("ns/a", "ns/b"):
         shell.answers[(pod, "ping")] = [Output(1, LOST_PING, "")]
-    shell.answers[("ns/a", "rping")] = [Output(255, "cma event RDMA_CM_EVENT_UNREACHABLE, error -110\n", "")]
+    shell.answers[("ns/a", "rping")] = [Output(255, UNREACHABLE_RPING, "")]
     tests = proved(shell)
     assert verdicts(tests)[3:5] == ["ping a>b fail", "ping b>a fail"]
     assert skipped(tests) == ["rping", "bandwidth", "bandwidth", "latency"]
