@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.tests.lab.servers import NODE_LEASE_SECONDS
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     LOST_PING,
     PASSED_PING,
+    UNREACHABLE_RPING,
     latency_table,
     probe_text,
     table,
@@ -79,7 +80,7 @@ class ExecNodes:
         self.log.write_text("\n".join([*dict.fromkeys(lines), end, ""]), encoding="utf-8")
         # On an address of this folder alone, so that nobody else on this machine has its ports.
         address = "127.{}.{}.1".format(*hashlib.sha256(str(folder).encode()).digest())
-        for name, text in {"ib_write_bw": table(), "ib_write_lat": latency_table(), "rping": "ping data\n"}.items():
+        for name, text in {"ib_write_bw": table(), "ib_write_lat": latency_table(), "meet": "ping data\n"}.items():
             self.program(name, _MEETING.format(address=address, text=text))
         self.program("sh", _SH.format(folder=folder))
         self.pull_wire(pulled=False)
@@ -91,20 +92,18 @@ class ExecNodes:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def pull_wire(self, *, pulled: bool) -> None:
-        """Let pings be answered, or not."""
-        end = "exit 1" if pulled else "exit 0"
-        text = LOST_PING if pulled else PASSED_PING
-        self.program("ping", f"#!/bin/sh\ncat <<'E'\n{text}E\n{end}\n")
+        """Let ping and rping be answered, or not."""
+        self._lose("*" if pulled else "''")
 
     def cut(self, name: str) -> None:
-        """Let no ping from or to one node be answered."""
-        number = self.names.index(name) + 1
-        of_it = f"'{name} '*|*'192.168.111.{number}'"
-        self.program(
-            "ping",
-            f"#!/bin/sh\ncase \"$NODE $*\" in {of_it}) cat <<'E'\n{LOST_PING}E\nexit 1;; esac\n"
-            f"cat <<'E'\n{PASSED_PING}E\n",
-        )
+        """Let no ping and no rping from or to one node be answered."""
+        self._lose(f"'{name} '*|*' 192.168.111.{self.names.index(name) + 1} '*")
+
+    def _lose(self, which: str) -> None:
+        """Lose packets by a pattern of what a program is told, after the name of its node."""
+        lost = "#!/bin/sh\ncase \"$NODE $* \" in {}) cat <<'E'\n{}E\nexit {};; esac\n"
+        self.program("ping", f"{lost.format(which, LOST_PING, 1)}cat <<'E'\n{PASSED_PING}E\n")
+        self.program("rping", f'{lost.format(which, UNREACHABLE_RPING, 255)}exec {self.programs}/meet "$@"\n')
 
     def nodes(self) -> list[Json]:
         """Return the manifests of the nodes."""
