@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ten faults of a booted guest and its cluster are ten findings of one ``site --check``, each with its next step.
+"""Ten faults of a booted guest and its cluster are ten findings of one ``site --check``.
 
 Stand-ins are a file in place of the firmware's variable of Secure Boot, which guests without EFI lack, a proxy before
 the API server that tells an older release, and the vendor of the guest's card, without which no driver is missed. All
