@@ -64,6 +64,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import without_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import END, node_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
@@ -107,10 +108,10 @@ def _of_host(term: str, variables: Mapping[str, Any], given: Given) -> list[Any]
     hosts, host = variables_of_hosts(variables), variables["inventory_hostname"]
     own = hosts[host]
     if term == "hooks":
-        stage, node = variables["host_stage"], str(given.get("rdma_fabric_node_name") or "").strip() or host
+        stage = variables["host_stage"]
         row = TABLE[f"rdma_fabric_hooks_{stage}"]
-        reason = "; ".join(each["why"] for each in (own.get("_rdma_fabric_host_end") or {}).get("unfinished") or ())
-        told = {"stage": stage, "node": node, "reason": reason}
+        reason = "; ".join(each["why"] for each in (own.get(END) or {}).get("unfinished") or ())
+        told = {"stage": stage, "node": node_of(host, given), "reason": reason}
         return [{**told, "file": str(path)} for path in value_of(row, own.get(row.name))[0] or ()]
     kept = without_facts(names_by_facts(own), own, hosts.get("localhost") or {})
     return [{"key": name, "value": value} for name, value in kept.items()]

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
 from .hooks import HOOK, why_hook_failed
+from .values import VariableSource
 from .variables import labels_read, names_by_facts
 
 CONTROLLER = "localhost"
@@ -135,16 +136,13 @@ def without_turn(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappin
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what was registered of the node of a host: its slot or taint, its drain, its wire, its return."""
-    before = (
+    names = (
         "_rdma_fabric_host_slot",
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",
         HOOK,
         "_rdma_fabric_host_ready",
         "_rdma_fabric_host_wire",
-    )
-    names = (
-        *before,
         "_rdma_fabric_host_given_back",
         END,
     )
@@ -275,7 +273,7 @@ def cordon_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, An
     return [f"still cordoned, as somebody else did that: {named(nodes, _MOST_NAMED)} ({by_hand})"] if nodes else []
 
 
-def node_of(host: str, own: Mapping[str, Any]) -> str:
+def node_of(host: str, own: VariableSource) -> str:
     """Return the name of the node of a host: what ``rdma_fabric_node_name`` of its variables says, else the host's."""
     return str(value_of(_NODE_NAME, own.get(_NODE_NAME.name))[0] or "").strip() or host
 
