@@ -28,6 +28,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
 from ansible_collections.rdma.fabric.tests.lab.programs import gather, to_standard_error
 
 COMMAND_SECONDS = 180
+LAB_SECONDS = 14400  # as long as the gate; a lab ends with the tests anyway
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
 
 
@@ -49,6 +50,7 @@ def capable() -> None:
 
 def started(options: Options, pytestconfig: pytest.Config) -> Iterator[Path]:
     """Run a lab, its progress shown; it ends with the session, whatever ends that."""
+    options = options._replace(owner=os.getpid(), seconds=LAB_SECONDS)
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     if capture is None:
         up(options, os.environ, to_standard_error)
@@ -66,7 +68,7 @@ def lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.Tem
     if named and not read_state(Path(named))["cluster"]:
         yield Path(named).resolve()
         return
-    options = Options(tmp_path_factory.mktemp("lab"), owner=os.getpid(), cluster=False)
+    options = Options(tmp_path_factory.mktemp("lab"), cluster=False)
     yield from started(options, pytestconfig)
 
 
@@ -77,7 +79,7 @@ def cluster_lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: py
     if named:
         yield Lab(Path(named))
         return
-    options = Options(tmp_path_factory.mktemp("cluster"), owner=os.getpid())
+    options = Options(tmp_path_factory.mktemp("cluster"))
     for directory in started(options, pytestconfig):
         yield Lab(directory)
 
@@ -91,7 +93,7 @@ def cluster_of_three(
     if named and len(read_state(Path(named))["guests"]) >= 3:
         yield Lab(Path(named))
         return
-    options = Options(tmp_path_factory.mktemp("three"), guests=3, owner=os.getpid())
+    options = Options(tmp_path_factory.mktemp("three"), guests=3)
     for directory in started(options, pytestconfig):
         yield Lab(directory)
 

@@ -205,7 +205,7 @@ def managed(
     """A guest with two cards whose network is a manager's, but for the way to it."""
     manager = MANAGERS[request.param]
     archives = gather_packages(manager.packages, os.environ, to_standard_error) if manager.packages else []
-    options = Options(tmp_path_factory.mktemp("managed"), guests=1, rails=2, owner=os.getpid(), cluster=False)
+    options = Options(tmp_path_factory.mktemp("managed"), guests=1, rails=2, cluster=False)
     for lab in started(options, pytestconfig):
         guest = Guest(lab, manager)
         # The lab's own: what configures the cards, and what waits for each of them by the address that a bond changes.

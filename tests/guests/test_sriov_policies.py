@@ -104,7 +104,7 @@ def guarded(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest
     if named and read_state(Path(named))["topology"] == GUARDED:
         yield Lab(Path(named))
         return
-    options = Options(tmp_path_factory.mktemp("guarded"), guests=1, rails=2, owner=os.getpid(), topology=GUARDED)
+    options = Options(tmp_path_factory.mktemp("guarded"), guests=1, rails=2, topology=GUARDED)
     for directory in started(options, pytestconfig):
         yield Lab(directory)
 
