@@ -103,11 +103,20 @@ def test_what_the_driver_did_not_bring_is_refused_by_the_run_after_its_own(wish:
     assert left["notices"] == []
 
 
+def test_a_refused_driver_hides_no_missing_module() -> None:
+    kernel = driver_host("ubuntu-24.04")
+    kernel.tree.add_file("/etc/os-release", 'ID=void\nVERSION_ID="1"\n')
+    plan = preview(kernel, check_spec({"kernel_modules": ["knem-x"], **ASKED[0]}), CHECK, None)["plan"]
+    assert {step["id"]: step["status"] for step in plan["steps"]} == {
+        "modules:knem_x": "refused",
+        "driver:system": "refused",
+    }
+
+
 def test_peer_memory_is_waited_for_as_well() -> None:
-    kernel = host(answer(NOT_FOUND))
-    wish = {"kernel_modules": ["rdma_ucm", "ib-umd"], "peer_memory": {"mechanism": "nvidia-peermem"}}
-    plan = preview(kernel, check_spec(wish), CHECK, None)["plan"]
-    assert "modules:ib_umd" not in {step["id"] for step in plan["steps"]}
+    wish = {"kernel_modules": ["knem-x"], "peer_memory": {"mechanism": "nvidia-peermem"}}
+    plan = preview(gpu_host(), check_spec(wish), CHECK, None)["plan"]
+    assert "modules:knem_x" not in {step["id"] for step in plan["steps"]}
     assert "it is loaded by the run after peer memory's" in plan["notices"][-1]
 
 

@@ -53,8 +53,8 @@ class Context:
     actual: HostState
     interfaces: tuple[Interface, ...] = ()
     earlier: tuple[Step, ...] = field(default=())
-    brings_modules: Callable[[Context], str] = lambda _context: ""
-    """Returns what this plan sets up that may add missing kernel modules; empty if nothing."""
+    brings_modules: Callable[[Context], tuple[str, bool]] = lambda _context: ("", False)
+    """Returns what this plan sets up that may add missing kernel modules, empty if nothing, and if it is refused."""
     wanted_files: tuple[str, ...] = ()
     """Paths of every file that a concern needs; complete when the last concern is planned."""
     _made: dict[object, object] = field(default_factory=dict, compare=False, repr=False)

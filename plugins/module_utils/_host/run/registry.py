@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence
 
 from ..engine.concerns import CONCERNS
 from ..engine.context import ConcernPlan, Context, Handler
+from ..engine.steps import REFUSED
 
 if TYPE_CHECKING:
     # Only what an import names is sent to hosts and is in the boot unit's program.
@@ -72,16 +73,16 @@ def _module(name: str) -> ModuleType:
     return import_module(f"{__name__.rsplit('.', 2)[0]}.{name}")
 
 
-def brings_modules(context: Context) -> str:
-    """Return what the spec has that is not set up yet and may add kernel modules, in words; empty if nothing.
+def brings_modules(context: Context) -> tuple[str, bool]:
+    """Return what the spec has that is not set up yet and may add kernel modules, in words, and if it is refused.
 
     It is set up after the modules are loaded, so its modules are for the next run. A driver with nothing left to do has
     added its modules already.
     """
-    if CONCERNS["driver"].is_about(context):
-        steps, left_to_others = planner_of("driver").plan(context)
-        if steps or (left_to_others and context.actual.nvidia_nics()):
-            return "the driver"
-    if CONCERNS["peer_memory"].is_about(context) and planner_of("peer_memory").plan(context)[0]:
-        return "peer memory"
-    return ""
+    found = {}
+    for concern, title in (("driver", "the driver"), ("peer_memory", "peer memory")):
+        if CONCERNS[concern].is_about(context):
+            steps, left_to_others = planner_of(concern).plan(context)
+            if steps or (concern == "driver" and left_to_others and context.actual.nvidia_nics()):
+                found[title] = bool(steps) and all(step["status"] == REFUSED for step in steps)
+    return min(found.items(), key=lambda each: each[1], default=("", False))

@@ -60,12 +60,12 @@ def plan(context: Context) -> ConcernPlan:
     if context.removing:
         return _unloading(context)
     missing = missing_modules(context)
-    coming = context.brings_modules(context) if missing else ""
-    steps = [] if coming else [_refused(context, name) for name in missing]
+    coming, is_refused = context.brings_modules(context) if missing else ("", False)
+    steps = [_refused(context, name, coming) for name in missing if is_refused or not coming]
     notices = [
         f"{name}: the kernel has no such module yet; it is loaded by the run after {coming}'s"
         for name in missing
-        if coming
+        if coming and not is_refused
     ]
     for name in wanted_modules(context):
         if name in missing:
@@ -98,8 +98,9 @@ def _load(name: str, now: bool, boot: bool) -> Step:
     )
 
 
-def _refused(context: Context, name: str) -> Step:
+def _refused(context: Context, name: str, coming: str) -> Step:
     kernel = context.actual.facts["system"]["kernel"]
+    unless = f", and {coming}, which may bring it, is refused" if coming else ""
     return make_step(
         "modules",
         name,
@@ -108,7 +109,7 @@ def _refused(context: Context, name: str) -> Step:
         after="loaded",
         reason=f"rdma_fabric_kernel_modules asks for {name}",
         refusal=(
-            f"the running kernel {kernel} has no module of this name (modinfo); next: "
+            f"the running kernel {kernel} has no module of this name (modinfo){unless}; next: "
             "correct the name, or install the package that has the module for this kernel"
         ),
     )
