@@ -85,13 +85,14 @@ class ActionModule(FabricAction):
         asked = [] if _takes_away(arguments["cluster"]) else hosts
         unknown = unknown_interfaces(spec, asked)
         needs = held(spec, [each for each in asked if each["host"] not in of_earlier_run])
+        known = [*arguments["notices"], *arguments["prerequisites"]]
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns, *unknown, *needs.unmet, *needs.devices],
+            notices=[*known, *of_chart, *earlier, *of_turns, *unknown, *needs.unmet, *needs.devices],
             # With hosts that were read earlier names say more than this run has seen.
             unknown_interfaces=[*([] if of_earlier_run else unknown), *needs.unmet, *arguments["unmet"]],
             generated_at=now(),

@@ -129,6 +129,12 @@ options:
     type: list
     elements: str
     default: []
+  prerequisites:
+    description:
+      - Notices of M(rdma.fabric.fabric_preflight), which the report has after O(notices).
+    type: list
+    elements: str
+    default: []
   unmet:
     description:
       - Those of O(notices) that tell why no pod starts, as M(rdma.fabric.fabric_input) returns them.

@@ -126,6 +126,7 @@ def test_hosts_alone_need_no_cluster(user: User, host: Path) -> None:
     outcome = user.run("site", inventory=host, variables=given).succeeded()
     assert outcome.counts["egx-01"]["ok rdma.fabric.rdma_host"] == 1
     assert "with hosts only, no cluster is contacted" in " ".join(outcome.output.split())
+    assert [each for each in user.report()["notices"] if each.startswith("with hosts only, no cluster is contacted")]
     assert user.report()["cluster"]["skipped"] == "the input has nothing for a cluster, so none was contacted"
 
 
