@@ -132,7 +132,7 @@ facts:
           C(lower) names the interfaces below it, if any. Interfaces of containers are omitted.
         - Only members of a bond, whose C(mac) is that of the bond, and ports with VFs whose C(mac) was
           changed have C(permanent_mac). C(other_names) are those that udev gives an interface by slot and path beside
-          its name, if any.
+          its name, if any. Only interfaces whose MTU the variables change have C(max_mtu), if it is known.
       type: list
       elements: dict
     rdma:

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     with_functions,
 )
 from ansible_collections.rdma.fabric.tests.unit._host.igb import PF, REMOVE, VF0, applied, booted, wish
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.link import NET
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.link import MOST_OF_IGB, NET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.stack import add_virtual
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -205,6 +205,13 @@ class TestOnTheKernel:
         assert not applied(kernel, wish(rdma_fabric_allow_vf_reset=True), REMOVE).get("failed")
         assert not kernel.exists(f"/sys/bus/pci/devices/{VF0}")
         assert {kernel.read(f"{NET}/{name}/mtu") for name in ("backend", "bond0", PORT)} == {"1500\n"}
+
+    def test_what_a_driver_does_not_take_is_refused_with_its_limit_and_nothing_changes(self) -> None:
+        kernel = bonded_guest()
+        steps = applied(kernel, wished(9700))["plan"]["steps"]
+        refused = {step["id"]: step["detail"] for step in steps if step["status"] == "refused"}
+        assert str(MOST_OF_IGB) in refused["mtu:bond0"]
+        assert (len(refused), mtus(kernel)) == (len(steps), {"1500"})
 
     def test_whatever_disturbs_a_run_the_next_one_gets_there(self) -> None:
         assert sweep(bonded_guest, lambda kernel: applied(kernel, wished(9000))) > 4

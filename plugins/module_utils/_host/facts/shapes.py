@@ -150,6 +150,7 @@ class Gpu(TypedDict):
 class _Known(TypedDict, total=False):
     permanent_mac: str
     other_names: list[str]
+    max_mtu: int
 
 
 class _Netdev(_Known):
@@ -173,6 +174,7 @@ class ReadNetdev(_Netdev):
     """A network interface (netdev.py); ``lower`` are those it is stacked on.
 
     Only members of a bond, which have its ``mac``, and ports whose ``mac`` was changed have ``permanent_mac``.
+    Only interfaces whose MTU the spec changes have ``max_mtu`` (max_mtu.py).
     """
 
     mtu: int | None

@@ -15,6 +15,7 @@ from .eswitch import present_mode, read_eswitches
 from .firmware import read_firmware
 from .firmware_image import read_firmware_images
 from .host_state import HostState, Interface, settings_of
+from .max_mtu import read_max_mtus
 from .qos import asked, everything_of, read_qos
 from .queues import interrupts_of_functions, read_interrupts, read_queues
 from .routing import read_routing
@@ -28,6 +29,7 @@ def read_target_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Inte
     """Add the facts that are only read for devices of entries of the spec."""
     actual = HostState(facts)
     _read_cards(probe, desired, interfaces, actual)
+    read_max_mtus(probe, interfaces, facts["netdevs"])
     by_name = {netdev["name"]: netdev for netdev in facts["netdevs"]}
     facts["vf_users"] = read_users(probe, renewed_functions(interfaces, actual), facts["nics"], by_name)
     qos = read_qos(probe, desired, interfaces, facts["rdma"])

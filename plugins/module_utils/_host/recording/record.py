@@ -29,6 +29,7 @@ from ..facts.gather import read_host
 from ..facts.gpus import SIGN_OF_MANAGERS, read_modes
 from ..facts.host_state import seen_functions
 from ..facts.managers import ifupdown, ini
+from ..facts.max_mtu import details_command
 from ..facts.netdev import UDEV_DATA
 from ..facts.owners import (
     NIC_NAMES,
@@ -274,8 +275,9 @@ def _read_extras(recorder: Recorder, facts: Facts) -> None:
         names_at(recorder, directory)
     _read_cards(recorder, facts)
     read_modes(probe, facts["gpus"])
-    names = (netdev["name"] for netdev in facts["netdevs"])
-    for command in (IP_ADDRESSES, *DEFAULT_ROUTES.values(), *routing_commands(names)):
+    names = [netdev["name"] for netdev in facts["netdevs"]]
+    limits = map(details_command, names)
+    for command in (IP_ADDRESSES, *DEFAULT_ROUTES.values(), *routing_commands(names), *limits):
         probe.command(*command)
 
 

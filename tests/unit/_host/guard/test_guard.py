@@ -170,7 +170,7 @@ class TestArming:
         kernel_run = kernel.run
 
         def run(argv: Any, timeout: float) -> Any:
-            if UPLINK in argv:
+            if UPLINK in argv and "set" in argv:
                 seen.append(kernel.exists(GUARD_FILE) and kernel.exists(ENABLED_BY) and started == [TOKEN])
             return kernel_run(argv, timeout)
 

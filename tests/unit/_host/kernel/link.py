@@ -34,6 +34,8 @@ NET = "/sys/class/net"
 IFF_UP = 0x1
 IFF_RUNNING = 0x40
 MOST = 9978
+# MAX_STD_JUMBO_FRAME_SIZE, drivers/net/ethernet/intel/igb/e1000_defines.h
+MOST_OF_IGB = 9216
 LEAST = 68
 
 
@@ -45,6 +47,8 @@ def _only_reads(argv: Sequence[str]) -> bool:
 def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     if list(argv[1:5]) == ["-json", "link", "show", "dev"]:
         return _show(kernel, argv[5])
+    if list(argv[1:6]) == ["-json", "-details", "link", "show", "dev"]:
+        return _show(kernel, argv[6], max_mtu=_most(kernel, argv[6]))
     if argv[1] == "-batch":
         return _batch(kernel, argv[2])
     if list(argv[1:3]) == ["link", "property"]:
@@ -70,10 +74,10 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     return result
 
 
-def _show(kernel: Kernel, name: str) -> CommandResult:
+def _show(kernel: Kernel, name: str, **details: int) -> CommandResult:
     if not kernel.exists(f"{NET}/{name}"):
         return failed(1, f'Device "{name}" does not exist.')
-    link: dict[str, Any] = {}
+    link: dict[str, Any] = {**details}
     for shown in LINK_SHOWN:
         link.update(shown(kernel, name))
     return CommandResult(0, json.dumps([link]), "")
@@ -105,7 +109,7 @@ def set_mtu(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
 def _mtu_problem(kernel: Kernel, name: str, mtu: int) -> str:
     if mtu < LEAST:
         return "Error: mtu less than device minimum."
-    if mtu > MOST:
+    if mtu > _most(kernel, name):
         return "Error: mtu greater than device maximum."
     most = _physical_mtu(kernel, name)
     if most is not None and mtu > most:
@@ -115,6 +119,14 @@ def _mtu_problem(kernel: Kernel, name: str, mtu: int) -> str:
     if kind in problems and any(mtu > _mtu(kernel, lower) for lower in _linked(kernel, name, "lower_")):
         return f"RTNETLINK answers: {problems[kind]}"
     return ""
+
+
+def _most(kernel: Kernel, name: str) -> int:
+    try:
+        driver = kernel.link(f"{kernel.realpath(f'{NET}/{name}/device')}/driver")
+    except HostError:
+        return MOST
+    return MOST_OF_IGB if driver.endswith("/igb") else MOST
 
 
 def _keep_mtu(kernel: Kernel, name: str, mtu: int) -> None:

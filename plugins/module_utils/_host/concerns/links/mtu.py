@@ -226,7 +226,7 @@ def _belongs(setter: str) -> str:
 
 
 def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
-    """Return why the device can't have this MTU; empty if it may. The limits of other drivers are not known here."""
+    """Return why the device can't have this MTU; empty if it may, or if the limit of its driver is unknown."""
     if netdev["link_type"] == "infiniband":
         if wanted > IPOIB_CONNECTED_MAX:
             return f"IPoIB carries at most {IPOIB_CONNECTED_MAX}"
@@ -238,7 +238,8 @@ def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
             )
     elif nic is not None and nic["driver"] == NETDEV_DRIVER and wanted > MLX5_ETHERNET_MAX:
         return f"mlx5 carries at most {MLX5_ETHERNET_MAX}"
-    return ""
+    most = netdev.get("max_mtu", wanted)
+    return f"the driver of {netdev['name']} takes at most {most} (ip -d link show)" if wanted > most else ""
 
 
 class _Function(NamedTuple):
