@@ -28,7 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import fields_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import meanings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import RELEASES, SPECTRUM_X, meanings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
@@ -136,6 +136,7 @@ class _Merge:
         self.own = {interface.key: self.entries[positions[id(interface.wanted)]] for interface in matched}
         self.read_request: tuple[str, int] | None = None
         self.taken: dict[tuple[str, str], str] = {}
+        self.parameters: set[str] = set()
         self.notices: list[str] = []
         self.violations: list[Violation] = []
 
@@ -144,7 +145,8 @@ class _Merge:
         pcie: Settings = {**self.desired["pcie"]}
         if self.read_request is not None:
             pcie["max_read_request"] = self.read_request[1]
-        return {**self.desired, "interfaces": self.entries, "pcie": pcie}
+        found = {**self.desired, "interfaces": self.entries, "pcie": pcie}
+        return {**found, "template_parameters": sorted(self.parameters)} if self.parameters else found
 
     def of_port(self, violation: Violation) -> Violation:
         """Return a violation of an entry that templates have completed, by its port."""
@@ -245,6 +247,7 @@ def _configure(merge: _Merge, source: str, wanted: Request) -> None:
             for name, value in ((merge.own.get(port["address"]) or {}).get("firmware") or {}).items()
         }
         merge.set(source, card.ports[0], "firmware", firmware, others)
+        merge.parameters |= firmware.keys() - {SPECTRUM_X} | RELEASES.get(firmware.get(SPECTRUM_X, ""), {}).keys()
         for port in card.ports:
             for key, settings in wanted["ports"].items():
                 if key != "qos" or port in ethernet:

@@ -197,6 +197,16 @@ def test_parameters_are_set_for_each_port_that_the_card_has() -> None:
     assert entry_of(desired, "0000:29:00.1") == {"pci": "0000:29:00.1", "qos": {"trust": "dscp", "pfc": [3]}}
 
 
+def test_what_a_card_lacks_is_skipped_with_a_notice_and_the_rest_is_set() -> None:
+    raw = [{"name": "NO_SUCH_PARAMETER", "value": "1"}, {"name": "MAX_ACC_OUT_READ", "value": "44"}]
+    asked = template(CONFIGURATION, {**PLAIN, "template": {"numVfs": 8, "rawNvConfig": raw}})
+    desired, _notices = resolved(asked, own={"consents": {"firmware": True}})
+    plan = assess(host_of(ROCE), check_spec(desired), CHECK, None).plan
+    (step,) = [each for each in plan["steps"] if each["concern"] == "firmware"]
+    assert (step["status"], step["to"]) == ("planned", {"NUM_OF_VFS": "8"})
+    assert [notice for notice in plan["notices"] if "has no NO_SUCH_PARAMETER, MAX_ACC_OUT_READ: skipped" in notice]
+
+
 def test_a_host_has_one_size_of_read_requests() -> None:
     sizes = [
         template(

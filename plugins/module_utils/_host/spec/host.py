@@ -115,8 +115,9 @@ class RunSpec(TypedDict, total=True):
 
 
 class _OfOneRun(TypedDict, total=False):
-    """Keys that a run adds: the controller's address, and for a removal, what else existed before."""
+    """Keys that a run adds: what templates of cards ask for, the controller's address, what a removal finds."""
 
+    template_parameters: list[str]
     controller: str | None
     removing: bool
     unload_modules: list[str]
@@ -182,7 +183,7 @@ def check_spec(document: object) -> HostSpec:
     if not isinstance(document, Mapping):
         root.violation(mismatch(document, "a mapping"), "give what the preflight role registered")
         raise InvalidInput(found.violations)
-    known_keys(root, document, (*_PARTS, "consents", "requests"))
+    known_keys(root, document, (*_PARTS, "consents", "requests", "template_parameters"))
     consents = document.get("consents")
     if consents is None:
         consents = {}
@@ -194,6 +195,10 @@ def check_spec(document: object) -> HostSpec:
     given = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
     requests = _records(root.at("requests"), document.get("requests"), "host requests", _REQUEST)
     desired = cast(HostSpec, {**parts, "consents": given, "requests": requests})
+    if "template_parameters" in document:
+        desired["template_parameters"] = firmware_allow.read(
+            root.at("template_parameters"), document["template_parameters"]
+        )
     _check_together(root.at, desired)
     if found.violations:
         raise InvalidInput(found.violations)

@@ -81,9 +81,23 @@ class Card(NamedTuple):
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each card whose values for the next boot differ from the spec, or wait for that boot."""
     steps: list[Step] = []
+    notices = _remarks(context)
     for card in cards_of(context):
-        steps += _steps(context, card)
-    return steps, [*_remarks(context), *remarks(context)]
+        skipped = _skipped(context, card)
+        if skipped:
+            target = context.target_of(card.interfaces[0])
+            notices.append(f"{target}: its firmware has no {', '.join(skipped)}: skipped, as a template asks for it")
+        steps += _steps(context, card._replace(wanted={k: v for k, v in card.wanted.items() if k not in skipped}))
+    return steps, [*notices, *remarks(context)]
+
+
+def _skipped(context: Context, card: Card) -> list[str]:
+    """Return the parameters of templates that the card lacks: the NIC configuration operator skips these, too."""
+    if card.read["problem"]:
+        return []
+    of_templates = context.desired.get("template_parameters", ())
+    lacking = [name for name in card.wanted if name in of_templates and card.value(name, NEXT) is None]
+    return lacking if ADVANCED in lacking else [name for name in lacking if name not in _hidden(card)]
 
 
 def _remarks(context: Context) -> list[str]:
