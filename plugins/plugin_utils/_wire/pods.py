@@ -133,9 +133,7 @@ class ClusterPods:
         """Let the API server judge the pods without storing them. Raises BatchError, ApiFault."""
         run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, check=True))
 
-    def sweep(
-        self, namespaces: Iterable[str], now: datetime | None = None, *, pairs_of: str = "", cut_off: str = ""
-    ) -> None:
+    def sweep(self, namespaces: Iterable[str], *, pairs_of: str = "", cut_off: str = "") -> None:
         """Remove test pods that earlier runs left behind when they were killed. Raises ApiFault.
 
         Those of the pairs of one node go at once: no two runs test it at the same time. So do those of the run that is
@@ -144,7 +142,7 @@ class ClusterPods:
         selector = ",".join(f"{label}={value}" for label, value in TEST_POD.items())
         for namespace in dict.fromkeys(namespaces):
             there = list_pods(self.connection, namespace, selector)
-            ended = leftovers(there, now or datetime.now(timezone.utc))
+            ended = leftovers(there, datetime.now(timezone.utc))
             found = [
                 pod
                 for pod in there
