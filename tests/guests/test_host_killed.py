@@ -8,24 +8,31 @@ So is the removal, which leaves the guest as it was. The writes within the steps
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.rdma.fabric.tests.guests.disturbed import CONCERNS, Disturbed, disturbed
 from ansible_collections.rdma.fabric.tests.guests.host_runs import differences
-
-GUEST = "rdma-1"
+from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
 
 
 def test_whatever_step_a_run_is_killed_before_the_next_one_gets_there(lab: Path) -> None:
-    with disturbed(lab, GUEST) as host:
+    guests = [guest["name"] for guest in read_state(lab)["guests"]]
+    with ThreadPoolExecutor(len(guests)) as pool:
+        list(pool.map(lambda first: kill_every(lab, guests[first], first, len(guests)), range(len(guests))))
+
+
+def kill_every(lab: Path, guest: str, first: int, every: int) -> None:
+    """Kill runs and removals on a guest before every so many-th of their steps."""
+    with disturbed(lab, guest) as host:
         before = host.snapshot()
         calm = host.calm()
         there = host.snapshot()
         assert {step.split(":")[0] for step in calm["steps"]} == CONCERNS
         away = host.calm(state="absent")
         assert differences(before, host.snapshot()) == []
-        for number in range(max(len(calm["steps"]), len(away["steps"]))):
+        for number in range(first, max(len(calm["steps"]), len(away["steps"])), every):
             told = killed(host, calm, number)
             assert differences(there, host.snapshot()) == [], told
             told = killed(host, away, number, state="absent")
