@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -17,12 +18,14 @@ from typing import Callable, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.whereabouts import START
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.lab.elf import is_elf, needs
-from ansible_collections.rdma.fabric.tests.lab.image_set import APPLETS
+from ansible_collections.rdma.fabric.tests.lab.image_set import APPLETS, UPSTREAM
 from ansible_collections.rdma.fabric.tests.lab.images import DEFAULT_PATH
 from ansible_collections.rdma.fabric.tests.lab.node_bundle import gather_bundle
 from ansible_collections.rdma.fabric.tests.lab.node_programs import CNI_PLUGINS
 from ansible_collections.rdma.fabric.tests.lab.programs import KUBERNETES_VERSION, to_standard_error
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
 
 SECONDS = 30.0
 ACCOUNT = "var/run/secrets/kubernetes.io/serviceaccount"
@@ -163,20 +166,43 @@ def children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
-def test_the_plugins_image_copies_every_plugin_and_stays(unpack: Unpack, start: Start) -> None:
-    root = unpack("cni-plugins")
+@pytest.mark.parametrize(
+    ("image", "entrypoint", "reference"),
+    [
+        ("cni-plugins", "/install_plugins.sh", {}),
+        ("cni-plugins-upstream", "/entrypoint.sh", {"repository": UPSTREAM, "version": "v1.5.0"}),
+    ],
+)
+def test_the_plugins_image_puts_every_plugin_in_its_place_at_once_and_stays(
+    unpack: Unpack, start: Start, image: str, entrypoint: str, reference: dict[str, str]
+) -> None:
+    """As the manifest starts it: upstream's image writes over programs that may run."""
+    root = unpack(image)
     folder = root / "host/opt/cni/bin"
     folder.mkdir(parents=True)
     (folder / "ptp").write_text("an older one")
-    process = start(root, "/install_plugins.sh")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "CNI plugins installed in /host/opt/cni/bin\n"
+    objects = objects_of(render(spec_of({"secondaryNetwork": {"cniPlugins": reference}})))
+    (body,) = (each for each in objects if each["metadata"]["name"] == "cni-plugins-ds")
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    with (folder / "ptp").open() as running:
+        process = start(root, *container.get("command", [entrypoint]))
+        until(lambda: sleeps(process.pid), "all is copied")
+        assert running.read() == "an older one"
     assert {path.name for path in folder.iterdir()} == set(CNI_PLUGINS.packages)
-    assert (folder / "ptp").read_bytes() == (root / "usr/src/plugins/bin/ptp").read_bytes()
+    assert (folder / "ptp").read_bytes() == (root / "usr/src/cni/bin/ptp").read_bytes()
     assert os.access(folder / "macvlan", os.X_OK)
     assert process.poll() is None
     process.terminate()
     assert process.wait(SECONDS) == 0
+
+
+def sleeps(pid: int) -> bool:
+    """Tell whether a shell waits for a program that sleeps."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if Path(f"/proc/{child}/comm").read_text() == "sleep\n":
+                return True
+    return False
 
 
 def test_multus_is_installed_with_its_passthru(unpack: Unpack, start: Start) -> None:
@@ -195,6 +221,12 @@ def test_whereabouts_is_installed_and_its_token_renewed_as_the_manifest_starts_i
     account.mkdir(parents=True)
     (account / "token").write_text("first-token")
     (account / "ca.crt").write_text("a certificate\n")
+    program, files = root / "host/opt/cni/bin/whereabouts", root / "host/etc/cni/net.d/whereabouts.d"
+    files.mkdir()
+    replaced = [program, files / "whereabouts.conf", files / "whereabouts.kubeconfig"]
+    for path in replaced:
+        path.write_text("an older one")
+    in_use = [path.open() for path in replaced]
     environ = {**IN_CLUSTER, "TOKEN_CHECK_SECONDS": "0.1", "CONTROL_LOOP": "/whereabouts-control-loop"}
     (root / "whereabouts-control-loop").write_text("#!/bin/sh\necho started $*\nexec sleep infinity\n")
     (root / "whereabouts-control-loop").chmod(0o755)
@@ -202,8 +234,14 @@ def test_whereabouts_is_installed_and_its_token_renewed_as_the_manifest_starts_i
     assert process.stdout is not None
     assert process.stdout.readline() == "Done configuring CNI.  Sleep=false\n"
     assert process.stdout.readline() == "started -log-level verbose\n"
-    assert os.access(root / "host/opt/cni/bin/whereabouts", os.X_OK)
-    kubeconfig = root / "host/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"
+    # Each took the place of the older one at once: a pod may just be set up with that.
+    assert [stream.read() for stream in in_use] == ["an older one"] * len(replaced)
+    assert os.access(program, os.X_OK)
+    assert program.read_bytes() == (root / "whereabouts").read_bytes()
+    kubeconfig = files / "whereabouts.kubeconfig"
+    settings = json.loads((files / "whereabouts.conf").read_text())
+    assert settings["kubernetes"]["kubeconfig"] == "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"
+    assert {path.name for path in files.iterdir()} == {path.name for path in replaced[1:]}
     first = kubeconfig.read_text()
     assert 'token: "first-token"' in first
     assert "server: https://10.96.0.1:443" in first

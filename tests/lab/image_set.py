@@ -64,13 +64,14 @@ APPLETS = (
     *("sleep", "sort", "stat", "stty", "sync", "tail", "tar", "tee", "test", "timeout", "top", "touch", "tr"),
     *("true", "umount", "uname", "uniq", "vi", "watch", "wc", "wget", "which", "xargs", "yes"),
 )
-# The vendor's image copies its plugins to the node when it starts. A plugin may be running while it is replaced.
+# The vendor's image copies its plugins to the node when it starts, since 26.4 by a rename (cmd/entrypoint of
+# Mellanox/k8snetworkplumbingwg-plugins). A plugin may be running while it is replaced.
 INSTALL_PLUGINS = """\
 #!/bin/sh
 set -eu
 trap 'exit 0' TERM INT
 target=${CNI_BIN_DIR:-/host/opt/cni/bin}
-for plugin in /usr/src/plugins/bin/*; do
+for plugin in /usr/src/cni/bin/*; do
   name=${plugin##*/}
   cp -f "$plugin" "$target/.$name.new"
   mv -f "$target/.$name.new" "$target/$name"
@@ -79,6 +80,16 @@ echo "CNI plugins installed in $target"
 sleep infinity &
 wait
 """
+# Older ones, and the project's own, write over those of the node (entrypoint.sh of k8snetworkplumbingwg/plugins).
+WRITE_PLUGINS = """\
+#!/bin/sh
+cp /usr/src/cni/bin/* /host/opt/cni/bin/
+sleep 2147483647
+"""
+PLUGIN_INSTALLERS = {
+    "install_plugins.sh": File(INSTALL_PLUGINS.encode()),
+    "entrypoint.sh": File(WRITE_PLUGINS.encode()),
+}
 OPERATIONS = ("atomic", "read", "send", "write")
 PERFTEST = tuple(f"usr/bin/ib_{operation}_{measure}" for operation in OPERATIONS for measure in ("bw", "lat"))
 ACCOUNTS = {
@@ -122,14 +133,20 @@ def image_recipes(libraries: str) -> tuple[ImageRecipe, ...]:
             node_programs.PAUSE,
             {"pause": "pause"},
         ),
-        ImageRecipe(
-            "cni-plugins",
-            (f"{VENDOR}/plugins:{VENDOR_TAG}", f"{UPSTREAM}/plugins:v1.5.0"),
-            Config(entrypoint=("/install_plugins.sh",)),
-            node_programs.CNI_PLUGINS,
-            _copied(node_programs.CNI_PLUGINS, "usr/src/plugins/bin"),
-            entries={"install_plugins.sh": File(INSTALL_PLUGINS.encode())},
-            busybox=True,
+        *(
+            ImageRecipe(
+                name,
+                (reference,),
+                Config(entrypoint=(f"/{installer}",)),
+                node_programs.CNI_PLUGINS,
+                _copied(node_programs.CNI_PLUGINS, "usr/src/cni/bin"),
+                entries=PLUGIN_INSTALLERS,  # in both: they have their layer in common
+                busybox=True,
+            )
+            for name, reference, installer in (
+                ("cni-plugins", f"{VENDOR}/plugins:{VENDOR_TAG}", "install_plugins.sh"),
+                ("cni-plugins-upstream", f"{UPSTREAM}/plugins:v1.5.0", "entrypoint.sh"),
+            )
         ),
         ImageRecipe(
             "multus",

@@ -253,7 +253,7 @@ class TestOpenVSwitch:
         (body,) = (each for each in objects if each["metadata"]["name"] == "ovs-cni-ds")
         (container,) = body["spec"]["template"]["spec"]["containers"]
         shell, option, script = container["command"]
-        script = script.replace("/host/opt/cni/bin", str(folder)).replace('"/$program"', f'"{image}/$program"')
+        script = script.replace("/host/opt/cni/bin", str(folder)).replace(" /ovs", f" {image}/ovs")
         return [shell, option, script]
 
 

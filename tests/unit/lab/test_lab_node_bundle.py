@@ -86,7 +86,7 @@ def test_its_files_are_read_only_and_programs_can_be_run(machine: Machine) -> No
 
 def test_it_is_made_once_and_says_how_far_it_is(machine: Machine) -> None:
     bundle = machine.gather()
-    assert any(line.startswith("container image multus (3 of 8): ") and line.endswith(" s") for line in machine.lines)
+    assert any(line.startswith("container image multus (4 of 9): ") and line.endswith(" s") for line in machine.lines)
     machine.lines.clear()
     before = (bundle / "bin" / "kubelet").stat()
     assert machine.gather() == bundle

@@ -36,6 +36,10 @@ _NV_IPAM_CIDR_POOLS = (0, 2, 0)
 # The first releases, its own and the vendor's, that give no node a part that is excluded as a whole.
 _NV_IPAM_PASSES_OVER = ((0, 4, 0), (26, 1, 0))
 _IPOIB_READS_MTU = ((1, 2, 3), (26, 7, 0))  # v1.2.2 is the last with a number of its own
+# The first releases, their own and the vendor's, of which it is not known that a shell of the image copies the programs
+# over those of the node: entrypoint.sh of k8snetworkplumbingwg/plugins up to 1.6.2 and of Mellanox/ipoib-cni, at which
+# the vendor's images are up to 26.1. Later ones have cmd/entrypoint instead, which renames, and no shell.
+_COPIES_BY_RENAME = {"cni-plugins": ((1, 7, 0), (26, 4, 0)), "ipoib-cni": ((1, 3, 0), (26, 4, 0))}
 # k8snetworkplumbingwg/sriov-network-device-plugin#481, its auxNetDevice and selectors in a list came after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
 # First release with a field of a resource or of its selectors: pkg/types/types.go of each release.
@@ -195,6 +199,11 @@ def controller_remarks(version: str, settings: Mapping[str, Any]) -> list[Proble
     problem = f"{version} says no release of the vendor's: definitions and rights are those of {taken}"
     hint = "pods of another release need others: name such an image by its tag, or set rdma_fabric_operator_release"
     return [Problem("version", problem, hint)]
+
+
+def copies_in_place(component: str, version: str) -> bool:
+    """Return whether the image is known to write its programs over those of the node, with a shell that it has."""
+    return component in _COPIES_BY_RENAME and _is_older(version, *_COPIES_BY_RENAME[component])
 
 
 def has_control_loop(version: str) -> bool:

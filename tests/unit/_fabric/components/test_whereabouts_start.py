@@ -49,8 +49,8 @@ class Pod:
         self.token.write_text("first")
         install = folder / "install-cni.sh"
         install.write_text(
-            f'#!/bin/sh\n[ "$SLEEP" = false ] || exit 9\nmkdir -p {folder}/whereabouts.d\n'
-            f"cat > {self.kubeconfig} <<'X'\n{KUBECONFIG}X\nchmod 600 {self.kubeconfig}\n"
+            '#!/bin/sh\n[ "$SLEEP" = false ] || exit 9\nmkdir -p $CNI_CONF_DIR/whereabouts.d\n'
+            f"cd $CNI_CONF_DIR/whereabouts.d\ncat > {self.kubeconfig.name} <<'X'\n{KUBECONFIG}X\nchmod 600 *\n"
         )
         loop = folder / "ip-control-loop"
         loop.write_text(f'#!/bin/sh\necho "$@" > {folder}/arguments\nexec sleep 60\n')
@@ -59,6 +59,7 @@ class Pod:
         environment = {
             "PATH": "/usr/bin:/bin",
             "TOKEN_FILE": str(self.token),
+            "CNI_BIN_DIR": str(folder),
             "CNI_CONF_DIR": str(folder),
             "CONTROL_LOOP": str(loop),
             "TOKEN_CHECK_SECONDS": "0.05",

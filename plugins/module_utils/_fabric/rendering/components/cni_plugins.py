@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Programs that only have to lie in the node's CNI folder: the CNI project's plugins, ipoib-cni, those of functions.
 
-Their images copy the programs to ``/host/opt/cni/bin`` when they start. That of ovs-cni has programs and a shell alone
-(``cmd/Dockerfile``): what it has to run is what the SR-IOV operator's daemon gives it
-(``bindata/manifests/daemon/daemonset.yaml``), but for a program that a pod is just being set up with.
+Their images copy the programs to ``/host/opt/cni/bin`` when they start. Older ones write over programs that a pod is
+just being set up with: one that runs can't be written to, and what is half written does not start. That of ovs-cni has
+programs and a shell alone (``cmd/Dockerfile``), and the SR-IOV operator's daemon gives it a command
+(``bindata/manifests/daemon/daemonset.yaml``). These images get one that puts each program in its place at once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 from typing import Iterable
 
 from ...checks.sriov_networks import OPEN_VSWITCH
+from ...checks.versions import copies_in_place
+from ...common.images import material, split_reference
 from ...common.objects import Object, host_volume, mount, workload
 from ..rollout import Rollout, resources_of
 
@@ -21,19 +24,23 @@ _SMALL = {"cpu": "100m", "memory": "50Mi"}
 # they would be made anew for that alone.
 _WITHOUT_TOKEN = {"automountServiceAccountToken": False}
 _FOLDER = "/host/opt/cni/bin"
-# A program that runs cannot be written to, so the new one takes its place. A shell that waits for a process in the
-# background ends as soon as it is told to.
+# A shell that waits for a process in the background ends as soon as it is told to. Not every sleep knows infinity.
 _COPY = f"""set -e
-for program in {" ".join(OPEN_VSWITCH)}; do
-  cp "/$program" "{_FOLDER}/.$program.new"
-  mv -f "{_FOLDER}/.$program.new" "{_FOLDER}/$program"
+for program in %s; do
+  new="{_FOLDER}/.${{program##*/}}.new"
+  cp "$program" "$new"
+  mv -f "$new" "{_FOLDER}/${{program##*/}}"
 done
 trap 'exit 0' TERM INT
-sleep infinity &
+sleep 2147483647 &
 wait $!
 """
-_COMMANDS = {"ovs-cni": ["/bin/sh", "-c", _COPY]}
-"""What the images run that do not copy their programs by themselves."""
+_PROGRAMS = {
+    "cni-plugins": "/usr/src/cni/bin/*",
+    "ipoib-cni": "/usr/bin/ipoib",
+    "ovs-cni": " ".join(f"/{program}" for program in OPEN_VSWITCH),
+}
+"""Where the images have their programs that are copied by a command of ours."""
 
 
 def cni_plugins(rollout: Rollout) -> list[Object]:
@@ -62,8 +69,8 @@ def _copier(rollout: Rollout, section: Object, component: str, name: str, **fiel
         "securityContext": {"privileged": True},
         "volumeMounts": [mount("cnibin", _FOLDER)],
     }
-    if component in _COMMANDS:
-        container["command"] = _COMMANDS[component]
+    if component == "ovs-cni" or _copies_in_place(rollout, section, component):
+        container["command"] = ["/bin/sh", "-c", _COPY % _PROGRAMS[component]]
     pod = rollout.pod(
         section,
         hostNetwork=True,
@@ -80,3 +87,10 @@ def _copier(rollout: Rollout, section: Object, component: str, name: str, **fiel
         labels={"app": component, "tier": "node"},
         pod=pod,
     )
+
+
+def _copies_in_place(rollout: Rollout, section: Object, component: str) -> bool:
+    """Return whether an image writes over the node's programs; of one that has another name, nothing is known."""
+    name = split_reference(rollout.image(component, section))["image"]
+    known = material(component, rollout.settings).image
+    return name == known and copies_in_place(component, rollout.version(component, section))

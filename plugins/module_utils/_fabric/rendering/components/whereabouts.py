@@ -39,13 +39,33 @@ _CONF = "/etc/cni/net.d"
 _REQUESTS = {"cpu": "100m", "memory": "100Mi"}
 _LIMITS = {"cpu": "100m", "memory": "200Mi"}
 
-# install-cni.sh writes the pod's token into a kubeconfig on the node once, before 0.9 for good: a token that expires or
-# is rotated would stop every new pod. So the two are compared every minute and the file replaced by a rename. Only the
-# shell itself handles the token: as an argument of a program every user of the node could read it.
+# install-cni.sh writes program, configuration and kubeconfig over those that a pod is being set up with (every release
+# up to 0.9.4). So it writes into a folder of its own, and each file takes the place of the node's by a rename; the
+# configuration names the kubeconfig by its place.
+#
+# It writes the pod's token into the kubeconfig once, before 0.9 for good: a token that expires or is rotated would stop
+# every new pod. So the two are compared every minute and the file replaced by a rename. Only the shell itself handles
+# the token: as an argument of a program every user of the node could read it.
 _INSTALL = """\
-SLEEP=false /install-cni.sh || exit 1
+bin=${CNI_BIN_DIR:-/host/opt/cni/bin}
+conf=${CNI_CONF_DIR:-/host/etc/cni/net.d}
+new=$(mktemp -d) && mkdir "$new/bin" "$new/conf" || exit 1
+SLEEP=false CNI_BIN_DIR="$new/bin" CNI_CONF_DIR="$new/conf" /install-cni.sh || exit 1
+put() {
+  for file in "$2"/*; do
+    [ -f "$file" ] || continue
+    cp -p "$file" "$1/.${file##*/}.new" && mv -f "$1/.${file##*/}.new" "$1/${file##*/}" || exit 1
+  done
+}
+mkdir -p "$conf/whereabouts.d" || exit 1
+for file in "$new"/conf/whereabouts.d/*.conf; do
+  [ ! -f "$file" ] || sed -i "s|$new/conf|${conf#/host}|g" "$file" || exit 1
+done
+put "$conf/whereabouts.d" "$new/conf/whereabouts.d"
+put "$bin" "$new/bin"
+rm -rf "$new"
 token_file=${TOKEN_FILE:-/var/run/secrets/kubernetes.io/serviceaccount/token}
-kubeconfig=${CNI_CONF_DIR:-/host/etc/cni/net.d}/whereabouts.d/whereabouts.kubeconfig
+kubeconfig=$conf/whereabouts.d/whereabouts.kubeconfig
 refresh() {
   umask 077
   while sleep "${TOKEN_CHECK_SECONDS:-60}"; do
