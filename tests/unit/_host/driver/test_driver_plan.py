@@ -202,7 +202,7 @@ class TestRequests:
         state = host()
         state["system"]["ostree"] = True
         (step,) = steps(state, asked())
-        assert (step["status"], "ostree" in step["detail"]) == ("refused", True)
+        assert (step["status"], "source: container" in step["detail"]) == ("refused", True)
 
     def test_a_host_without_nvidia_nic_gets_nothing(self) -> None:
         state = facts([nic(PF, "eno1", vendor="8086")], [netdev("eno1", PF)])

@@ -45,7 +45,10 @@ def refusals(request: DriverRequest, state: DriverState, system: System, family:
             )
         ]
     if system["ostree"]:
-        detail = "this host's system is an ostree image, so drivers are layered by its own tools or run in a container"
+        detail = (
+            "this host's system is an ostree image, whose /usr is read-only: set source: container, with ofedDriver in "
+            "the policy, or layer the packages (rpm-ostree install) and drop the variable"
+        )
         return [Refusal("system", "check the system", detail)]
     if family is None:
         return [_unknown_system(request, system)]
