@@ -47,6 +47,7 @@ UPDATE_INITRAMFS = "/usr/sbin/update-initramfs"
 DRACUT = ("/usr/bin/dracut", "/usr/sbin/dracut", "/sbin/dracut")
 # Debian's family, Red Hat's family, SUSE.
 IMAGES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
+OSTREE_IMAGES = "/boot/ostree"
 INITRAMFS_CONFIGURATION = ("/etc/initramfs-tools/initramfs.conf", "/etc/initramfs-tools/conf.d/")
 INITRAMFS_MODULES = "/etc/initramfs-tools/modules"
 DRACUT_CONFIGURATION = ("/usr/lib/dracut/dracut.conf.d/", "/etc/dracut.conf", "/etc/dracut.conf.d/")
@@ -144,7 +145,7 @@ def read_naming(
     return {
         "udev": probe.first(UDEVADM) is not None,
         "rdma": probe.first(RDMA),
-        "initramfs": _initramfs(probe, system["kernel"], system["cmdline"]),
+        "initramfs": _initramfs(probe, system),
         "references": read_references(probe, sorted(names | wanted_names(desired))),
         "others": others,
         "link_files": link_files,
@@ -164,8 +165,15 @@ def wanted_names(desired: HostSpec) -> set[str]:
     return {entry["name"] for entry in desired["interfaces"] if entry["name"]}
 
 
-def _initramfs(probe: Probe, kernel: str, cmdline: str) -> Initramfs | None:
-    """Return the running kernel's image, its build program, and whether it has network drivers; None without one."""
+def _initramfs(probe: Probe, system: System) -> Initramfs | None:
+    """Return the running kernel's image, its build program, and whether it has network drivers; None without one.
+
+    That of an ostree is made for every machine (``--no-hostonly`` in rust/src/initramfs.rs of rpm-ostree), and only
+    rpm-ostree may change it.
+    """
+    if system["ostree"]:
+        return {"image": OSTREE_IMAGES, "update": None, "network": True}
+    kernel, cmdline = system["kernel"], system["cmdline"]
     image = probe.first(path.format(kernel) for path in IMAGES) if kernel else None
     if image is None:
         return None

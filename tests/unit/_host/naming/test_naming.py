@@ -353,6 +353,17 @@ class TestInitramfs:
         done(kernel, {"pci": PF, "name": "rail0"})
         assert previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["notices"] == []
 
+    def test_that_of_an_ostree_is_left_to_its_own_program_which_is_told(self) -> None:
+        tree = with_initramfs(guest())
+        tree.files["/run/ostree-booted"] = ""
+        kernel = booted(tree)
+        (notice,) = previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["notices"]
+        assert f"rpm-ostree initramfs-etc --force-sync --track={LINK}, or" in notice
+        done(kernel, {"pci": PF, "name": "rail0"})
+        assert (kernel.read(f"/boot/initrd.img-{igb.KERNEL}"), kernel.exists(STAMP)) == ("", False)
+        (notice,) = previewed(kernel, wish({"pci": OTHER, "name": "rail1"}))["plan"]["notices"]
+        assert f"--untrack={LINK}" in notice
+
     def test_removal_makes_it_again_without_our_files(self) -> None:
         kernel = booted(with_initramfs(guest()))
         done(kernel, {"pci": PF, "name": "rail0"})

@@ -265,8 +265,15 @@ def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, str]:
     return files
 
 
-def _initramfs_notices(context: Context, planned: Iterable[Step]) -> list[str]:
+def _initramfs_notices(context: Context, planned: list[Step]) -> list[str]:
+    """Return a notice about an image that nothing here may make, where the naming files are about to change."""
     initramfs = context.actual.facts["naming"]["initramfs"]
     if not initramfs or initramfs["update"] or not any(is_executable(step) for step in planned):
         return []
-    return [f"{initramfs['image']} may name interfaces by older files: rebuild it with the program that built it"]
+    way = "rebuild it with the program that built it"
+    if context.actual.facts["system"]["ostree"]:
+        files = _files_after(context, planned)
+        gone = set(in_initramfs(dict.fromkeys(filter(is_naming_file, context.boot_files), ""))) - set(files)
+        options = [f"--track={path}" for path in files] + [f"--untrack={path}" for path in sorted(gone)]
+        way = f"it belongs to rpm-ostree: rpm-ostree initramfs-etc --force-sync {' '.join(options)}, or a MachineConfig"
+    return [f"{initramfs['image']} may name interfaces by older files: {way}"]
