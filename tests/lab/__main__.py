@@ -36,7 +36,7 @@ from .helm import HELM
 from .node_programs import NODE_RECIPES, NODE_RECIPES_OF_TESTS
 from .nodes import NodesNotReady
 from .programs import built, gather, gather_api, to_standard_error
-from .readers import gather_readers
+from .readers import gather_readers, gather_subnet
 from .servers import ServerFailed
 from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE, kill_with_parent
 
@@ -59,6 +59,7 @@ def driver_root_here(environ: Mapping[str, str]) -> Path:
 UNPACKED: Mapping[str, Callable[[Mapping[str, str]], Any]] = {
     "browser": lambda environ: find_browser(environ).path,
     "readers": lambda environ: gather_readers(environ).root,
+    "subnet": lambda environ: gather_subnet(environ).root,
     "driver-root": driver_root_here,
 }
 

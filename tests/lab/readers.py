@@ -18,6 +18,8 @@ NETWORK = ("netplan.io", "network-manager", "ifupdown", "systemd", "udev", "ipro
 SYSTEM = ("kmod", "procps", "libpam-modules", "dnf", "zypper")
 BOOT = ("grub-common", "initramfs-tools-core", "dracut-core", "dkms", "systemd-boot")
 PACKAGES = (*NETWORK, *SYSTEM, *BOOT)
+# An InfiniBand subnet without hardware: switches and ports that answer management datagrams, and who sends them.
+SUBNET = ("ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
 
 
 class Readers(NamedTuple):
@@ -40,3 +42,8 @@ class Readers(NamedTuple):
 def gather_readers(environ: Mapping[str, str], report: Report = say) -> Readers:
     """Give the programs, from the cache or through apt; raises ``ProgramsUnavailable``."""
     return Readers(unpack("readers", PACKAGES, environ, report))
+
+
+def gather_subnet(environ: Mapping[str, str], report: Report = say) -> Readers:
+    """Give the programs of an InfiniBand subnet, from the cache or through apt; raises ``ProgramsUnavailable``."""
+    return Readers(unpack("subnet", SUBNET, environ, report))
