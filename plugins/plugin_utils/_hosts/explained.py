@@ -34,7 +34,7 @@ _OTHER_PYTHON = (
     "ansible_python_interpreter of the host to it"
 )
 # What to do about a refusal or notice, by a part of its text that stands in the sources of the host, with what is now
-# and what is wanted; a mapping is by the distribution's ID. Socket Direct: torvalds/linux,
+# and what is wanted; a mapping is by the distribution's ID, "" for others. Socket Direct: torvalds/linux,
 # drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, mlx5_sd_get_adev.
 _REMEDIES: Mapping[str, str | Mapping[str, str]] = {
     "which is mounted ro": "mount it writable, or leave out here what its image sets",
@@ -84,6 +84,7 @@ _REMEDIES: Mapping[str, str | Mapping[str, str]] = {
     "no supported boot loader was found": {
         "flatcar": "add it to linux_append in /oem/grub.cfg, reboot, and run again",
         "nixos": "add it to boot.kernelParams, rebuild, reboot, and run again",
+        "": "have the boot loader of this host pass it to the kernel, reboot, and run again",
     },
 }
 # By the files that it writes again: who does, and its own switch, as an edit is gone with the next boot or update.
@@ -224,7 +225,7 @@ def remedy_of(refusal: str, facts: Mapping[str, Any], step: Mapping[str, Any] = 
     """Return what to do about a refusal of a host, empty where the refusal says it or nothing is known."""
     system = facts.get("system", {}).get("os", {}).get("id", "")
     remedies = (remedy for part, remedy in _REMEDIES.items() if part in refusal)
-    text = next((each if isinstance(each, str) else each.get(system, "") for each in remedies), "")
+    text = next((each if isinstance(each, str) else each.get(system, each.get("", "")) for each in remedies), "")
     return f"; next: {text.format(now=step.get('from'), to=step.get('to'))}" if text else ""
 
 
