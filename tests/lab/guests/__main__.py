@@ -54,7 +54,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         "--topology",
         choices=TOPOLOGIES,
         default=FLAT,
-        help="switched: two NUMA nodes, cards behind PCIe switches; guarded: an IOMMU",
+        help="switched: two NUMA nodes, cards behind PCIe switches; guarded: an IOMMU; nested: cards without SR-IOV",
     )
     start.add_argument("--no-cluster", dest="cluster", action="store_false", help="hosts only, no Kubernetes")
     start.add_argument("--minutes", type=int, default=120, help="the lab stops by itself after this time")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .layout import Guest, Port, Wire, card_name, monitor_socket, rail_wires, tap_name
-from .topology import FLAT, memory_arguments, numa_nodes, slots
+from .topology import FLAT, card_device, memory_arguments, numa_nodes, processor_flags, slots
 
 GUEST_MEMORY_MIB = 2048
 TRIAL_MEMORY_MIB = 512
@@ -94,9 +94,11 @@ def guest_argv(image: Image, guest: Guest, guests: int, machine: Machine, *, nod
     """
     processors = max(PROCESSORS[machine.accelerator], numa_nodes(machine.topology))
     arranged = slots(machine.topology, len(guest.ports))
+    *accelerated, model = ACCELERATORS[machine.accelerator]
+    model += processor_flags(machine.topology)
     argv = [
         *qemu_program(image.qemu),
-        *("-name", guest.name, "-M", "q35", *ACCELERATORS[machine.accelerator], "-smp", str(processors)),
+        *("-name", guest.name, "-M", "q35", *accelerated, model, "-smp", str(processors)),
         *memory_arguments(machine.topology, GUEST_MEMORY_MIB),
         *("-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{console_log(guest)}"),
         *("-kernel", str(image.loader), "-smbios", f"type=11,{_credentials(guest)}"),
@@ -113,7 +115,8 @@ def guest_argv(image: Image, guest: Guest, guests: int, machine: Machine, *, nod
         *arranged.argv,
     ]
     for port in guest.ports:
-        argv += _port_arguments(port, arranged.buses[port.rail], rail_wires(guest, guests, port.rail))
+        wires = rail_wires(guest, guests, port.rail)
+        argv += _port_arguments(port, card_device(machine.topology), arranged.buses[port.rail], wires)
     return argv
 
 
@@ -138,7 +141,7 @@ def console_log(guest: Guest) -> str:
     return f"log/{guest.name}.console"
 
 
-def _port_arguments(port: Port, bus: str, wires: list[Wire]) -> list[str]:
+def _port_arguments(port: Port, device: str, bus: str, wires: list[Wire]) -> list[str]:
     rail = port.rail
     argv: list[str] = []
     for wire in wires:
@@ -151,7 +154,7 @@ def _port_arguments(port: Port, bus: str, wires: list[Wire]) -> list[str]:
         argv += ["-netdev", f"hubport,id={backend},hubid={rail}"]
         for wire in wires:
             argv += ["-netdev", f"hubport,id={wire.backend}-hub,hubid={rail},netdev={wire.backend}"]
-    return [*argv, "-device", f"igb,id={card_name(rail)},netdev={backend},bus={bus},mac={port.mac},romfile="]
+    return [*argv, "-device", f"{device},id={card_name(rail)},netdev={backend},bus={bus},mac={port.mac},romfile="]
 
 
 def _shared_disk(guest: Guest, name: str) -> list[str]:
