@@ -15,6 +15,7 @@ from typing import Any, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.guests.pods import on_guest
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 
@@ -24,6 +25,21 @@ MTU = 9000
 RUN_SECONDS = 2400.0
 PATIENCE = {"rdma_fabric_verify_timeout": 900, "rdma_fabric_verify_test_timeout": 900}
 TEST_PODS = "app.kubernetes.io/component=verify"
+PLUGIN = "/opt/cni/bin/rxe-netns"
+# Before a pod's interface has RDMA it gets other addresses and a VLAN; its own comes back as the last one, so that the
+# kernel, which fills GID tables in the order of addresses, has them in front.
+CROWDED = """#!/bin/bash
+set -e
+if [ "$CNI_COMMAND" = ADD ]; then
+    pod() { nsenter --net="$CNI_NETNS" ip "$@" </dev/null >&2; }
+    own=$(nsenter --net="$CNI_NETNS" ip -4 -br address show dev "$CNI_IFNAME" </dev/null | awk '{print $3}')
+    pod address del "$own" dev "$CNI_IFNAME"
+    pod link add link "$CNI_IFNAME" name vlan7 type vlan id 7
+    pod link set vlan7 up
+    for each in 198.18.0.1/32 198.18.0.2/32 2001:db8::1/64 "$own"; do pod address add "$each" dev "$CNI_IFNAME"; done
+fi
+exec "$0.own"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +91,27 @@ def test_two_pods_write_into_each_others_memory(deployed: Lab, user: User, netwo
     assert {side["software"] for side in sides} == {True}
     if network == CARD_NETWORK:
         assert {side["mtu"] for side in sides} == {MTU}
+
+
+def test_gids_at_different_positions_connect(deployed: Lab, user: User) -> None:
+    crowded, other = sorted(deployed.guests)
+    on_guest(
+        deployed, crowded, f"mv {PLUGIN} {PLUGIN}.own && cat >{PLUGIN} <<'EOF' && chmod 755 {PLUGIN}\n{CROWDED}EOF"
+    )
+    try:
+        outcome, document = verify(deployed, user, CARD_NETWORK)
+    finally:
+        on_guest(deployed, crowded, f"mv {PLUGIN}.own {PLUGIN}")
+    outcome.succeeded()
+    index = {side["node"]: side["gid_index"] for side in document["networks"][0]["pods"]}
+    assert index[crowded] > index[other]
+    (pair,) = document["pairs"]
+    assert (pair["a"], pair["b"], pair["verdict"]) == (crowded, other, "reported")
+    written = {test["from"]: test for test in pair["tests"] if test["test"] == "bandwidth"}
+    assert {*written} == {crowded, other}
+    for node, test in written.items():
+        assert test["figures"]["measured_gbps"] > 0
+        assert f" -x {index[node]} " in test["command"]
 
 
 def test_lost_packets_are_named_by_the_counters_of_the_ports(deployed: Lab, user: User) -> None:
