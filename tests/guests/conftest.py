@@ -4,8 +4,9 @@
 """Fixtures of the tests on booted guests.
 
 ``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. ``cluster_lab``: a
-lab whose guests are nodes of a cluster; ``cluster_of_three``: one of three guests, for a file. Each is the running one
-whose directory RDMA_FABRIC_LAB names, where that is of its kind. ``cluster``: an API server beside a lab of hosts.
+lab whose guests are nodes of a cluster; ``cluster_of_three``: one of three guests, for a file; ``three_on_two_rails``:
+one whose guests have two cards each. Each is the running one whose directory RDMA_FABRIC_LAB names, where that is of
+its kind. ``cluster``: an API server beside a lab of hosts.
 Where a lab cannot be had (no root, another architecture), the tests are skipped with the reason; in continuous
 integration (``CI`` is set) they fail.
 """
@@ -89,11 +90,25 @@ def cluster_of_three(
     capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """A running lab of three nodes: one that was named, or one of the file's own."""
+    yield from of_three(1, pytestconfig, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def three_on_two_rails(
+    capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A running lab of three nodes with two cards each: one that was named, or one of the file's own."""
+    yield from of_three(2, pytestconfig, tmp_path_factory)
+
+
+def of_three(rails: int, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Run a lab of three nodes."""
     named = os.environ.get("RDMA_FABRIC_LAB")
-    if named and len(read_state(Path(named))["guests"]) >= 3:
+    state = read_state(Path(named)) if named else {}
+    if named and len(state["guests"]) >= 3 and state["rails"] >= rails:
         yield Lab(Path(named))
         return
-    options = Options(tmp_path_factory.mktemp("three"), guests=3)
+    options = Options(tmp_path_factory.mktemp("three"), guests=3, rails=rails)
     for directory in started(options, pytestconfig):
         yield Lab(directory)
 
