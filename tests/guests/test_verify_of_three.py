@@ -16,12 +16,21 @@ import pytest
 from ansible_collections.rdma.fabric.tests.guests.pods import Json
 from ansible_collections.rdma.fabric.tests.guests.site_runs import await_offer, run_site
 from ansible_collections.rdma.fabric.tests.guests.two_rails import (
+    CARDS,
     DEVICES,
+    HUB,
     LAST,
+    MOVED,
     NETWORKS,
     RESOURCES,
     Verifier,
+    crossed_cables,
+    done_to,
     evict_the_pod,
+    other_kind_of_gids,
+    pulled_wire,
+    small_frames_only,
+    stop_the_pod,
     tell_cabling,
     variables,
 )
@@ -81,3 +90,67 @@ def test_a_pod_that_is_evicted_in_the_middle_is_named(verifier: Verifier) -> Non
     outcome, document = verifier.run_while(evict_the_pod, LAST, NETWORKS[0])
     outcome.refused()
     assert "the test pod was deleted while it was needed" in failed(those_of(document, NETWORKS[0], LAST), "pods")
+
+
+def test_a_partner_that_stops_in_the_middle_holds_up_nobody_else(verifier: Verifier) -> None:
+    outcome, document = verifier.run_while(stop_the_pod, LAST, NETWORKS[0])
+    outcome.refused()
+    tests = those_of(document, NETWORKS[0], LAST)
+    assert f"{LAST} told nothing of this test" in "".join(test["summary"] for test in tests)
+
+
+def test_another_type_of_gids_is_named(verifier: Verifier) -> None:
+    with done_to(verifier.lab, MOVED, *other_kind_of_gids()):
+        outcome, document = verifier.run(NETWORKS[0])
+    outcome.refused()
+    told = failed(those_of(document, NETWORKS[0], MOVED), "device")
+    assert f"{MOVED}: no RoCE v2 GID is " in told
+    assert "entries of IB/RoCE v1 only" in told
+
+
+def test_crossed_cables_are_named_by_what_the_leaves_tell(verifier: Verifier) -> None:
+    with crossed_cables(verifier.lab):
+        outcome, document = verifier.run(*NETWORKS)
+    assert "cables are crossed: " in outcome.refused().message
+    assert of_ports(document) == [("switch", [f"{MOVED}/{card}" for card in CARDS])]
+    for network in NETWORKS:
+        assert "no answer" in failed(those_of(document, network, MOVED), "ping")
+
+
+def test_a_controller_that_was_killed_is_started_again(verifier: Verifier) -> None:
+    """What is right is told as such, on both rails."""
+    verifier.run_until_killed(LAST, *NETWORKS)
+    left = verifier.pods()
+    assert len(left) == 3 * len(NETWORKS)
+    outcome, document = verifier.run(*NETWORKS)
+    outcome.succeeded()
+    _before, removed, after = " ".join(outcome.output.split()).partition("removed test pods that an earlier run left")
+    assert removed
+    assert [pod for pod in left if pod.partition("/")[2] not in after] == []
+    assert of_ports(document) == []
+    assert [row["verdict"] for row in document["pairs"]] == ["reported"] * 3 * len(NETWORKS)
+    assert [network["accused"] for network in document["networks"]] == [[], []]
+
+
+def test_a_pulled_wire_and_too_small_an_mtu_of_a_hop_are_named_each_on_its_rail(verifier: Verifier) -> None:
+    with pulled_wire(verifier.lab, MOVED, 0), done_to(verifier.lab, LAST, *small_frames_only(CARDS[1])):
+        outcome, document = verifier.run(*NETWORKS)
+    outcome.refused()
+    assert of_ports(document) == [("link", [f"{MOVED}/{CARDS[0]}"])]
+    assert "net1 is down" in failed(those_of(document, NETWORKS[0], MOVED), "interface")
+    tests = those_of(document, NETWORKS[1], LAST)
+    assert "while small ones pass: a switch or another hop" in failed(tests, "ping", "bandwidth")
+    assert {test["verdict"] for test in tests if test["test"] == "rping"} == {"pass"}
+
+
+def test_lost_packets_are_named_by_the_counters_of_the_ports(verifier: Verifier) -> None:
+    wire = f"dev {CARDS[0]} root"
+    with done_to(verifier.lab, MOVED, f"tc qdisc replace {wire} netem loss 5%", f"tc qdisc del {wire}"):
+        outcome, document = verifier.run(NETWORKS[0])
+    outcome.refused()
+    tests = those_of(document, NETWORKS[0], MOVED)
+    sent = [test for test in tests if (test["test"], test["from"]) == ("bandwidth", MOVED)]
+    assert {test["to"] for test in sent} == {HUB, LAST}
+    for test in sent:
+        assert test["figures"]["measured_gbps"] > 0
+        assert test["figures"]["counters"][test["to"]]["out_of_seq_request"] > 0
