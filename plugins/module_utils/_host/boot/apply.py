@@ -27,6 +27,7 @@ from ..machine.host_files import (
     BOOT_SPEC_FILE,
     CONFIRMED_FILE,
     ENABLED_BY,
+    NETPLAN_FILE,
     RESULT_FILE,
     STAGED_FILE,
     UNIT,
@@ -43,6 +44,8 @@ from .persistence import RELOAD, followers, told_to_network_manager
 _ENABLE = Run(("systemctl", "enable", UNIT), RELOAD_SECONDS)
 # The effect of `systemctl disable`, which fails if an interrupted run has already removed the unit.
 _DISABLE = RemoveFile(ENABLED_BY)
+# At a boot, netplan's generator has put what the file asked for into /run before the boot unit takes the file back.
+_GENERATE = Run(("netplan", "generate"))
 VERIFY = ("systemd-analyze", "verify", "--man=no", UNIT_FILE, "default.target")
 _VERIFY_SECONDS = 60.0
 _STARTS, _GOES_ON = "Found ordering cycle", "Found dependency on"
@@ -133,7 +136,9 @@ def _file_work(context: Context, path: str) -> Work:
         return "" if host.read(path) == text else f"{path} has other content"
 
     do = [PutFile(path, text, mode_of(path)), *told_to_network_manager(followed)]
-    return Work(do, [*undo, *([RELOAD] if followed else [])], verify)
+    undo += [RELOAD] if followed else []
+    undo += [_GENERATE] if path == NETPLAN_FILE else []
+    return Work(do, undo, verify)
 
 
 def _install(context: Context, files: dict[str, str]) -> Work:

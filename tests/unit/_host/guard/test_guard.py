@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_fil
     CONFIRMED_FILE,
     ENABLED_BY,
     GUARD_FILE,
+    NETPLAN_FILE,
     PROGRAM_DIRECTORY,
     REVERTED_FILE,
     REVERTING_FILE,
@@ -399,6 +400,19 @@ class TestRevert:
         start(kernel, kernel)
         assert mtu(kernel, UPLINK) == "1500"
         assert unreported(kernel, kernel) is not None
+
+    def test_what_netplan_has_made_of_the_file_by_then_goes_with_it(self) -> None:
+        """Generators run before every unit of a boot."""
+        kernel = host()
+        kernel.tree.add_file(f"/run/systemd/network/10-netplan-{UPLINK}.network", f"[Match]\nName={UPLINK}\n")
+        kernel.tree.add_file("/etc/systemd/system/multi-user.target.wants/systemd-networkd.service", "")
+        guarded(kernel)
+        assert kernel.exists(NETPLAN_FILE)
+        kernel.revive()
+        kernel.tree.add_file(BOOT_ID, "second\n")
+        start(kernel, kernel)
+        done = [what for _kind, what in kernel.mutations]
+        assert done.index(NETPLAN_FILE) < done.index("netplan generate")
 
     def test_a_run_of_another_controller_tells_it_once(self) -> None:
         kernel = host()

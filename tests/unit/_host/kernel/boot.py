@@ -47,3 +47,8 @@ def systemctl(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     for target in re.findall(r"^WantedBy=(\S+)$", kernel.read(path), re.MULTILINE):
         kernel.tree.add_link(f"{UNITS}/{target}.wants/{unit}", path)
     return DONE
+
+
+@program("netplan")
+def netplan(_kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    return DONE if tuple(argv[1:]) == ("generate",) else failed(2, f"argument command: invalid choice: {argv[1]!r}")
