@@ -87,6 +87,23 @@ port=$(ls {BUS}/devices/{DEVICE}/net) && ip address add {ADDRESS}/24 dev $port &
     rdma link add {SOFT_RDMA} type rxe netdev $port
 """
 STILL_USED = f"ls /sys/class/infiniband | grep ^sim; cat {FOLDER}/mounted/file /proc/{{}}/comm"
+LOSSLESS: Mapping[str, Any] = {
+    "dcbx": "os",
+    "trust": "dscp",
+    "dscp_priority": {"26": 4, "46": 6},
+    "cable_length": 20,
+    "ets": {"0": 40, "4": 60, "6": "strict"},
+    "pfc": [4],
+}
+DCB = f"""
+port=$(ls {BUS}/devices/{DEVICE}/net) && for what in app dcbx ets pfc; do dcb -N $what show dev $port; done
+"""
+# With the priorities that DSCPs have where none is asked for.
+OF_LOSSLESS = (
+    *("24:3", "25:3", "26:4", "27:3", "46:6", "47:5", "63:7"),
+    *("host", "delay 20", "prio-pfc 0:off 1:off 2:off 3:off 4:on 5:off 6:off 7:off"),
+    *("tc-bw 0:40 1:0 2:0 3:0 4:60 5:0", "tc-tsa 0:ets 1:ets 2:ets 3:ets 4:ets 5:ets 6:strict 7:ets"),
+)
 NOTHING: Mapping[str, Any] = {"mode": "legacy", "functions": 0, "settings": [], "representors": {}}
 DEFAULTS: Mapping[str, Any] = {"vlan": 0, "trust": False, "spoofchk": False, "max_tx_rate": 0, "link_state": "auto"}
 
@@ -304,6 +321,21 @@ def test_what_fails_in_switchdev_mode(removed: Simulated) -> None:
     assert result["failed_step"]["id"] == STEP_OF_SETTINGS
     assert "Operation not supported" in result["msg"] and "next: " in result["msg"]
     assert removed.state() == held(SWITCHDEV)
+
+
+def test_lossless_roce_is_what_dcb_tells_of_it_and_goes_again(card: Simulated) -> None:
+    """The program and the kernel's table of DSCPs are real; the port only remembers shares and lossless priorities."""
+    asked = {"pci": CARD, "qos": LOSSLESS}
+    before = card.ssh(DCB)
+    card.done(asked)
+    said = card.ssh(DCB)
+    assert [part for part in OF_LOSSLESS if part not in said] == [], said
+    assert not card.done(asked)["changed"]
+    card.done({**asked, "qos": {**LOSSLESS, "dscp_priority": {"26": 3}, "pfc": []}})
+    said = card.ssh(DCB)
+    assert ("26:3" in said, "46:6" in said, ":on" in said) == (True, True, False), said
+    card.done(state="absent")
+    assert card.ssh(DCB) == before
 
 
 @pytest.fixture
