@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.tests.guests.managers import (
 from ansible_collections.rdma.fabric.tests.guests.pods import until
 from ansible_collections.rdma.fabric.tests.lab.guests.lab import Options
 from ansible_collections.rdma.fabric.tests.lab.guests.packages import gather_packages
+from ansible_collections.rdma.fabric.tests.lab.guests.speed import pace
 from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
 from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
 from tools.checkout import CHECKOUT, PROGRAMS
@@ -47,6 +48,7 @@ MTUS = {"bond0": 9000, "bond0.100": 8900}
 ROUTES = {"bond0": ("10.66.0.0/16", "10.88.0.253"), "bond0.100": ("10.67.0.0/16", "10.89.0.253")}
 COMMAND_SECONDS = 300.0
 RUN_SECONDS = 900.0
+BOOT_SECONDS = 600.0
 SETTLED_SECONDS = 180.0  # a manager may be at work after the boot has ended
 WANTED = {
     "interfaces": [
@@ -105,7 +107,9 @@ class Guest(NamedTuple):
     def ssh(self, command: str, stdin: bytes = b"") -> str:
         """Run a shell command; it has to succeed."""
         argv = ssh_argv(self.lab, GUEST, [command])
-        done = subprocess.run(argv, input=stdin, check=False, capture_output=True, timeout=COMMAND_SECONDS)
+        done = subprocess.run(
+            argv, input=stdin, check=False, capture_output=True, timeout=COMMAND_SECONDS * pace(os.environ)
+        )
         assert done.returncode == 0, f"{command}: {done.stderr.decode()}{done.stdout.decode()}"
         return done.stdout.decode()
 
@@ -135,7 +139,7 @@ class Guest(NamedTuple):
             text=True,
             cwd=CHECKOUT,
             env=environment,
-            timeout=RUN_SECONDS,
+            timeout=RUN_SECONDS * pace(os.environ),
         )
         try:
             found: Json = json.loads(done.stdout)["plays"][0]["tasks"][0]["hosts"][GUEST]
@@ -149,7 +153,8 @@ class Guest(NamedTuple):
 
     def reboot(self) -> None:
         """Start the guest anew."""
-        found = self.ansible("ansible.builtin.reboot")
+        seconds = round(BOOT_SECONDS * pace(os.environ))
+        found = self.ansible("ansible.builtin.reboot", reboot_timeout=seconds)
         assert found.get("rebooted"), found.get("msg", found)
         self.ssh("systemctl is-system-running --wait >/dev/null || true")
 
