@@ -64,9 +64,13 @@ class Fleet:
 
     def snapshots_after_start(self) -> dict[str, Json]:
         """Give a snapshot of each guest, started anew: earlier tests leave modules that only a start unloads."""
-        argv = [str(PROGRAMS / "ansible"), "rdma_fabric", "-i", str(self._inventory), "-m", "ansible.builtin.reboot"]
-        subprocess.run(argv, check=True, capture_output=True, timeout=RUN_SECONDS)
+        self.reboot("rdma_fabric")
         return {guest: self.snapshot(guest) for guest in self.guests}
+
+    def reboot(self, hosts: str) -> None:
+        """Start guests anew."""
+        argv = [str(PROGRAMS / "ansible"), hosts, "-i", str(self._inventory), "-m", "ansible.builtin.reboot"]
+        subprocess.run(argv, check=True, capture_output=True, timeout=RUN_SECONDS)
 
     def snapshot(self, guest: str) -> Json:
         """Give everything of a guest that a run may touch, once the guest has started to the end."""
