@@ -10,7 +10,6 @@ build on each other, in the order of the file.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any, Iterator
@@ -62,7 +61,7 @@ class Nested(Fleet):
 @pytest.fixture(scope="module")
 def nested(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nested]:
     """Two nodes whose cards are VFs."""
-    options = Options(tmp_path_factory.mktemp("nested"), owner=os.getpid(), topology=NESTED)
+    options = Options(tmp_path_factory.mktemp("nested"), topology=NESTED)
     for directory in started(options, pytestconfig):
         lab = Lab(directory)
         for guest in lab.guests:

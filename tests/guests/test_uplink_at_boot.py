@@ -139,7 +139,7 @@ def uplink(
     """A guest whose way to it is a manager's, with soft RDMA on that."""
     manager, files = MANAGERS[request.param], FILES[request.param]
     archives = gather_packages(manager.packages, os.environ, to_standard_error) if manager.packages else []
-    options = Options(tmp_path_factory.mktemp("uplink"), guests=1, owner=os.getpid(), cluster=False)
+    options = Options(tmp_path_factory.mktemp("uplink"), guests=1, cluster=False)
     for lab in started(options, pytestconfig):
         guest = Guest(lab, manager)
         guest.ssh(f"rm /etc/systemd/network/*.network && echo {LAID_OUT.mac} >/etc/rdma-lab/rails")
