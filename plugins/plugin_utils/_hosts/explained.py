@@ -188,10 +188,8 @@ def _with_remedy(step: Any, facts: Mapping[str, Any]) -> Any:
 def _meaning(key: str, value: str, facts: Mapping[str, Any]) -> str:
     """Return what the selector of an entry without an interface means on this host, else what is nearest to it."""
     meaning = _here(value, facts) if key == "current_name" else ""
-    if meaning:
-        return f"; {meaning}"
-    nearest = nearest_to(key, value, facts)
-    return f"{nearest and '; '}{nearest}; next: correct the entry, or look for the card on the host (lspci -D)"
+    unknown = (nearest_to(key, value, facts), "next: correct the entry, or look for the card on the host (lspci -D)")
+    return "".join(f"; {text}" for text in ([meaning] if meaning else unknown) if text)
 
 
 def _here(name: str, facts: Mapping[str, Any]) -> str:
