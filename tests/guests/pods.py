@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.speed import known_slownes
 Json = dict[str, Any]
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+TEST_PODS = "app.kubernetes.io/component=verify"
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 IMAGE = "mellanox/rping-test"  # as the first release's examples name it: without a tag, so it is pulled each time
 # On a busy machine an emulated guest takes its time; Multus, for one, gives the API server 250 ms for an answer, and

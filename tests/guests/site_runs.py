@@ -21,6 +21,10 @@ from ansible_collections.rdma.fabric.tests.lab.guests.speed import known_slownes
 
 FUNCTIONS = 2  # VFs of each card, as the lab's inventory asks for
 CARD = "$(dirname /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs)"
+# Again and again: the kernel refuses to change a number other than 0.
+MAKE_FUNCTIONS = (
+    f"{{ [ $(cat {CARD}/sriov_numvfs) = {FUNCTIONS} ] || echo {FUNCTIONS} >{CARD}/sriov_numvfs; }} && udevadm settle"
+)
 MANAGED = "app.kubernetes.io/managed-by=rdma-fabric"
 SITE_SECONDS = 1200.0
 ROLLOUT_SECONDS = 600  # for programs that start all at once on emulated guests

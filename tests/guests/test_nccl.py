@@ -33,7 +33,7 @@ from ansible_collections.rdma.fabric.tests.guests.pods import (
     on_guest,
     until,
 )
-from ansible_collections.rdma.fabric.tests.guests.site_runs import CARD, FUNCTIONS, await_offer, run_site
+from ansible_collections.rdma.fabric.tests.guests.site_runs import CARD, MAKE_FUNCTIONS, await_offer, run_site
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 from ansible_collections.rdma.fabric.tests.lab.guests.lab import POLICY
@@ -78,10 +78,8 @@ def bring(lab: Lab, folder: Path) -> None:
 
 def second_rail(lab: Lab) -> str:
     """Have a VF of each guest's card with soft RDMA; return its name."""
-    count = f"{CARD}/sriov_numvfs"
-    make = f"{{ [ $(cat {count}) = {FUNCTIONS} ] || echo {FUNCTIONS} >{count}; }} && udevadm settle"
     add = "ip link set $name up && rdma link add rxe1 type rxe netdev $name && echo $name"
-    command = f"{make} && name=$(basename {CARD}/virtfn0/net/*) && {add}"
+    command = f"{MAKE_FUNCTIONS} && name=$(basename {CARD}/virtfn0/net/*) && {add}"
     (name,) = {on_guest(lab, guest, command).strip() for guest in lab.guests}
     return name
 

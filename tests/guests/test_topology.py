@@ -11,19 +11,18 @@ on each other, in the order of the file.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_CONSENT
+from ansible_collections.rdma.fabric.tests.guests.conftest import started
 from ansible_collections.rdma.fabric.tests.guests.host_runs import Fleet, Json, on_host
 from ansible_collections.rdma.fabric.tests.guests.pci_ids import show_ids
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.guests.lab import Options, down, up
+from ansible_collections.rdma.fabric.tests.lab.guests.lab import Options
 from ansible_collections.rdma.fabric.tests.lab.guests.topology import SWITCHED
-from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
 
 GUEST = "rdma-1"
 RAILS = 2
@@ -51,13 +50,11 @@ LINK = "lspci -vv -s {} | grep LnkSta:"
 
 
 @pytest.fixture(scope="module")
-def switched(capable: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def switched(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A lab of one guest in the switched layout."""
     directory = tmp_path_factory.mktemp("switched")
-    options = Options(directory, guests=1, rails=RAILS, owner=os.getpid(), cluster=False, topology=SWITCHED)
-    up(options, os.environ, to_standard_error)
-    yield directory
-    down(directory, to_standard_error)
+    options = Options(directory, guests=1, rails=RAILS, cluster=False, topology=SWITCHED)
+    yield from started(options, pytestconfig)
 
 
 def devices(switched: Path) -> tuple[dict[Path, str], dict[Path, str]]:

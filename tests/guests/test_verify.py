@@ -15,16 +15,15 @@ from typing import Any, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.guests.pods import on_guest
+from ansible_collections.rdma.fabric.tests.guests.pods import TEST_PODS, on_guest
+from ansible_collections.rdma.fabric.tests.guests.site_runs import MAKE_FUNCTIONS
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 
 CARD_NETWORK, FUNCTION_NETWORK = "default/rdma-shared", "default/rdma-vf"
-FUNCTIONS = 2
 MTU = 9000
 RUN_SECONDS = 2400.0
 PATIENCE = {"rdma_fabric_verify_timeout": 900, "rdma_fabric_verify_test_timeout": 900}
-TEST_PODS = "app.kubernetes.io/component=verify"
 PLUGIN = "/opt/cni/bin/rxe-netns"
 # Before a pod's interface has RDMA it gets other addresses and a VLAN; its own comes back as the last one, so that the
 # kernel, which fills GID tables in the order of addresses, has them in front.
@@ -46,12 +45,7 @@ exec "$0.own"
 def deployed(cluster_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A lab that ``site`` has brought to the state of its inventory, with VFs on every card."""
     for guest in cluster_lab.guests:
-        made = cluster_lab.ssh(
-            guest,
-            "cd $(dirname /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs) && "
-            f"{{ [ $(cat sriov_numvfs) = {FUNCTIONS} ] || echo {FUNCTIONS} >sriov_numvfs; }} && udevadm settle",
-        )
-        assert made.returncode == 0, made.stderr
+        on_guest(cluster_lab, guest, MAKE_FUNCTIONS)
     user = User(tmp_path_factory.mktemp("site") / "user")
     variables = {"rdma_fabric_wait_timeout": 1200}
     user.run("site", inventory=cluster_lab.inventory, variables=variables, seconds=RUN_SECONDS).succeeded()

@@ -21,7 +21,15 @@ from typing import Any, Iterator, Mapping
 import yaml
 
 from ansible_collections.rdma.fabric.tests.guests.installed import install
-from ansible_collections.rdma.fabric.tests.guests.pods import READY_SECONDS, Json, items, kubectl, on_guest, until
+from ansible_collections.rdma.fabric.tests.guests.pods import (
+    READY_SECONDS,
+    TEST_PODS,
+    Json,
+    items,
+    kubectl,
+    on_guest,
+    until,
+)
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 from ansible_collections.rdma.fabric.tests.lab.guests.lab import POLICY
@@ -41,7 +49,6 @@ WIRE = MOVED.rpartition("-")[2]
 RUN_SECONDS = 3000.0
 # Of a slot a test has a fifth; a pair takes half a minute on guests that others beside them slow down.
 SLOT_SECONDS = 120
-TEST_PODS = "app.kubernetes.io/component=verify"
 # Ends once a pod of a guest tests, with the processes of that pod.
 TESTING = (
     "until tested=$(pgrep -nx ib_write_bw) && "
