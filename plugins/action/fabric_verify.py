@@ -156,12 +156,12 @@ class ActionModule(ClusterAction):
                 spec = arguments["spec"]
                 hosts = [each for each in read_host_documents(run_dir / "hosts") if each["host"] in spec["hosts"]]
                 facts = {each["host"]: each["facts"] for each in hosts}
-                around = self._around(arguments, facts, pods, task_vars)
+                ports = ports_behind(spec, hosts)
+                around = self._around(arguments, facts, pods, task_vars)._replace(ports=ports)
                 flaws = expected_violations(arguments["expected"], around.networks)
                 if flaws:
                     raise InvalidInput(flaws)
                 pods.notices += gpus_left_out(arguments["level"], arguments["gpu_resource"], around.nodes)
-                ports = ports_behind(spec, hosts)
                 takes = partial(estimate, settings=settings_of(arguments), parallel=arguments["parallel"])
 
                 def asked(seed: int) -> Request:

@@ -109,8 +109,9 @@ options:
       - With V(all), every pair of nodes is tested, in N - 1 rounds.
       - With V(hunt), all nodes are tested in one round. Then nodes whose pairs fail are tested with nodes whose pairs
         pass, until who is at fault is known, or for log2 N + 3 rounds. Each run begins with other pairs.
-      - With V(leaf), nodes are tested within their leaf switch, and each leaf with every other. The leaf is the value
-        of the node's label C(network.topology.nvidia.com/leaf).
+      - With V(leaf), nodes are tested within their leaf switch, and each leaf with every other. Leaves are the
+        switches of a network's ports where cabling is told of all its nodes, else the values of their label
+        C(network.topology.nvidia.com/leaf).
       - With V(ring), each node is tested with the next one by name, for a quick look.
       - By default that of O(level), or V(all).
     type: str
@@ -193,8 +194,8 @@ options:
     type: float
   pairs_per_leaf:
     description:
-      - Pairs with an end on the same leaf switch (C(network.topology.nvidia.com/leaf)) that are tested at the same
-        time. A round that has more takes several slots. Nodes without the label count as those of one leaf.
+      - Pairs with an end on the same leaf switch (see O(pairs)) that are tested at the same time. A round that has
+        more takes several slots. Nodes whose leaf is not known count as those of one leaf.
       - Without it, all pairs of a round are tested at the same time.
     type: int
   expected:

@@ -50,7 +50,6 @@ KINDS = (
     "host",
     "cable",
     "nic",
-    "port",
     "end",
     "send",
     "receive",
@@ -73,13 +72,12 @@ class Outcome(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an end is: its host, and what is known of leaf, port of the leaf, NIC and cable. Names are unique."""
+    """Where an end is: its host, and what is known of leaf, cable (or port) and NIC. Names are unique."""
 
     host: str
     leaf: str = ""
-    port: str = ""
-    nic: str = ""
     cable: str = ""
+    nic: str = ""
 
 
 class Accused(NamedTuple):
@@ -185,16 +183,13 @@ class _Case:
             kind, *name = part
             if kind in ("send", "receive"):
                 place = self.places.get((name[0], name[1]))
-                shared = [each for each in zip(Place._fields, place or ()) if each[1] and self._is_told(each)]
+                # What one end has is that end.
+                shared = [each for each in zip(Place._fields, place or ()) if each[1] and self.sharing[each] > 1]
                 found = (part, ("end", *name), ("network", name[0]), *shared)
             else:
                 found = (part,) if kind == "path" else (part, ("uplinks", *name), ("leaf", *name))
             self.causes_of[part] = found
         return found
-
-    def _is_told(self, shared: Cause) -> bool:
-        """Say whether what ends share has a name of its own: a cable has, a host or leaf with one end is that end."""
-        return shared[0] not in ("host", "leaf") or self.sharing[shared] > 1
 
     def accused(self) -> list[Accused]:
         """Return who is accused and who is suspected; the failures of the latter stay ``open``."""

@@ -45,6 +45,11 @@ class Port(NamedTuple):
         return f"{self.node}/{self.name}"
 
     @property
+    def card(self) -> str:
+        """The PCI address that the ports of its NIC share, empty of a software device."""
+        return str(self.nic.get("address", "")).rpartition(".")[0]
+
+    @property
     def link(self) -> Json:
         """The first port of its RDMA device, of which each function of a card has one."""
         return next(iter(self.device["ports"]), _EMPTY)
@@ -115,6 +120,30 @@ def ports_of(node: str, facts: Json, names: Sequence[str]) -> list[Port]:
     return found
 
 
+def ends_of(
+    nodes: Mapping[str, str], hosts: Mapping[str, Json | None], named_by: Mapping[str, Sequence[str]]
+) -> dict[str, list[Port]]:
+    """Return the ports of a network by node, of those that are known; arguments as for :func:`compared`."""
+    found = {
+        node: ports_of(node, facts, named_by[host])
+        for node, host in sorted(nodes.items())
+        if (facts := hosts.get(host)) and named_by.get(host)
+    }
+    return {node: ports for node, ports in found.items() if ports}
+
+
+def located(ports: Sequence[Port]) -> dict[str, Any]:
+    """Return where an end is: ``{"netdev", "nic", "switches", "cabled_to"}``, as far as that is told."""
+    neighbours = [each for port in ports for each in port.neighbours or ()]
+    cards = {port.card for port in ports}
+    return {
+        "netdev": ", ".join(port.name for port in ports),
+        "nic": cards.pop() if len(cards) == 1 else "",
+        "switches": sorted({each["switch"] for each in neighbours}),
+        "cabled_to": ", ".join(f"{each['switch']} {each['port']}" for each in neighbours),
+    }
+
+
 def compared(
     networks: Sequence[Json],
     hosts: Mapping[str, Json | None],
@@ -131,13 +160,10 @@ def compared(
     unknown: list[tuple[Property, str, list[Port], int]] = []
     everywhere: dict[str, Port] = {}
     for network in networks:
-        label, ports = network_label(network), list[Port]()
-        for node, host in sorted(network["nodes"].items()):
-            facts = hosts.get(host)
-            own = ports_of(node, facts, named_by.get(network["network"], {}).get(host, ())) if facts else []
-            ports += own
-            everywhere.update((node, each) for each in own[:1])
-        missing = sorted(set(network["nodes"]).difference(port.node for port in ports))
+        label, ends = network_label(network), ends_of(network["nodes"], hosts, named_by.get(network["network"], {}))
+        ports = [port for own in ends.values() for port in own]
+        everywhere.update((node, own[0]) for node, own in ends.items())
+        missing = sorted(set(network["nodes"]).difference(ends))
         if missing:
             says = f"no RDMA port known at {len(missing)} of {len(network['nodes'])} nodes of {label}: "
             step = "look at rdma link on the node: the driver, and the names of its interfaces"

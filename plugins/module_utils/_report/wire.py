@@ -23,7 +23,7 @@ _RUN_OF_NCCL = ("verdict", "started_at", "image", "launcher", "nodes", "gpus_of_
 _OF_NCCL = ("scope", "program", "verdict", "busbw_gbytes", "expected_gbytes", "minimum_gbytes", "line")
 _PODS = (
     *("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software", "cpus", "any_cpu"),
-    *("pairs", "failed", "sends_gbps", "receives_gbps", "share"),
+    *("netdev", "cabled_to", "pairs", "failed", "sends_gbps", "receives_gbps", "share"),
 )
 
 # Whose memory a test writes from and to.

@@ -67,8 +67,8 @@ ROWS = (
         (
             "V(all) tests every pair of nodes, in N - 1 rounds.",
             "V(hunt) tests all nodes once, and again those whose pairs fail, until who is at fault is known.",
-            "V(leaf) tests nodes within their leaf switch (label C(network.topology.nvidia.com/leaf)), and each leaf "
-            "with every other.",
+            "V(leaf) tests nodes within their leaf switch (by cabling, or by the label "
+            "C(network.topology.nvidia.com/leaf)), and each leaf with every other.",
             "V(ring) tests each node with the next one, for a quick look.",
             "By default that of C(rdma_fabric_verify_level), or V(all).",
         ),

@@ -37,10 +37,11 @@ def accused_by_network(networks: Sequence[Network], rows: Sequence[Row]) -> dict
     """Return ``says``, ``nodes`` and ``sure`` of all at fault by network; what is at fault on several is in each."""
     nodes = {network["network"]: sorted(network["nodes"]) for network in networks}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in nodes}
-    for each in blame(outcomes_of(networks, rows), places=places_of(networks)):
+    places = places_of(networks)
+    for each in blame(outcomes_of(networks, rows), places=places):
         for name in dict.fromkeys(network for network, _end in each.ends):
             own = sorted({nodes[network][end] for network, end in each.ends if network == name})
-            found[name].append({"says": words_of(each, nodes), "nodes": own, "sure": each.sure})
+            found[name].append({"says": words_of(each, places), "nodes": own, "sure": each.sure})
     return found
 
 
@@ -58,7 +59,7 @@ def slow_nodes(network: Network, rows: Sequence[Row], slow: Collection[tuple[str
 def places_of(networks: Sequence[Network]) -> Places:
     """Return where the ends are, as far as that is known: the leaf of a node is one of its own on each network."""
     return {
-        (network["network"], number): Place(node, _leaf(network, node))
+        (network["network"], number): Place(node, _leaf(network, node), *_way_of(network, node))
         for network in networks
         for number, node in enumerate(sorted(network["nodes"]))
     }
@@ -67,6 +68,15 @@ def places_of(networks: Sequence[Network]) -> Places:
 def _leaf(network: Network, node: str) -> str:
     leaf = (network.get("leaves") or {}).get(node)
     return f"{leaf} of {network['network']}" if leaf else ""
+
+
+def _way_of(network: Network, node: str) -> tuple[str, str]:
+    """Return the names of the port of a node and of its NIC, which other networks may go by as well."""
+    place = (network.get("places") or {}).get(node)
+    if not place:
+        return "", ""
+    port = ", ".join(filter(None, (place["netdev"], place["cabled_to"])))
+    return f"{node} ({port})", f"{place['nic']} of {node}" if place["nic"] else ""
 
 
 def outcomes_of(networks: Sequence[Network], rows: Iterable[Row]) -> list[Outcome]:
@@ -103,9 +113,9 @@ def _outcome(row: Row, number: Mapping[str, int]) -> Outcome:
     )
 
 
-def words_of(accused: Accused, nodes: Mapping[str, Sequence[str]]) -> str:
-    """Return who is at fault and why, in one sentence without its end; ``nodes`` are the sorted ones by network."""
-    who = [_named(cause, nodes) for cause in accused.causes]
+def words_of(accused: Accused, places: Places) -> str:
+    """Return who is at fault and why, in one sentence without its end."""
+    who = [_named(cause, places) for cause in accused.causes]
     told = " or ".join([part for part in (", ".join(who[:-1]), who[-1]) if part])
     if len(who) > _MOST:
         told = named(who, _MOST)
@@ -119,17 +129,24 @@ def words_of(accused: Accused, nodes: Mapping[str, Sequence[str]]) -> str:
     return f"it is open whether {told} is at fault: {pairs}{worst}"
 
 
-def _named(cause: Cause, nodes: Mapping[str, Sequence[str]]) -> str:
+def _named(cause: Cause, places: Places) -> str:
     kind, *where = cause
     if kind in ("end", "send", "receive"):
         way = {"end": "", "send": " as it sends", "receive": " as it receives"}[kind]
-        return f"the port or cable of {nodes[where[0]][where[1]]}{way}"
+        place = places[(where[0], where[1])]
+        return f"the port or cable of {place.cable or place.host}{way}"
     if kind == "path":
-        ends = [nodes[where[0]][end] for end in where[1:]] if len(where) == 3 else where
+        ends = [places[(where[0], end)].host for end in where[1:]] if len(where) == 3 else where
         return f"the path between {' and '.join(ends)}"
     if kind == "crowd":
         return f"what pairs of {where[0]} share"
     if kind in ("uplinks", "up", "down"):
         way = {"uplinks": "", "up": " outwards", "down": " inwards"}[kind]
         return f"the uplinks of leaf {where[0]}{way}"
-    return {"host": f"{where[0]} on all networks", "network": "the network itself"}.get(kind, f"{kind} {where[0]}")
+    told = {
+        "host": f"{where[0]} on all networks",
+        "network": "the network itself",
+        "cable": f"the port or cable of {where[0]}",
+        "nic": f"the NIC {where[0]}",
+    }
+    return told.get(kind, f"{kind} {where[0]}")

@@ -280,12 +280,13 @@ def headline(document: Document) -> str:
 def _network_row(network: Mapping[str, Any], rows: Sequence[dict[str, Any]], sides: Sequence[Side]) -> dict[str, Any]:
     own = [row for row in rows if row["network"] == network["network"]]
     kept = ("network", "kind", "namespace", "resource", "master", "rail", "mtu", "leaves")
-    ends = ends_of(own)
+    ends, places = ends_of(own), network.get("places") or {}
+    ways = {side.node: {key: places.get(side.node, {}).get(key) for key in ("netdev", "cabled_to")} for side in sides}
     return {
         **{key: network[key] for key in kept},
         "nodes": sorted(network["nodes"]),
         "rounds": 1 + max((row["round"] for row in own), default=-1),
-        "pods": [{**side_row(side), **ends.get(side.node, NOTHING)} for side in sides],
+        "pods": [{**side_row(side), **ways[side.node], **ends.get(side.node, NOTHING)} for side in sides],
         "counters": counter_rows(own),
     }
 

@@ -14,6 +14,7 @@ from typing import Any, Collection, Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
+from ..parity import ends_of, located
 from ..schedule import SCHEDULES, most_rounds, pair_count, rounds
 from .endpoint import Choice
 from .gpu import ways_of
@@ -68,7 +69,7 @@ class Surroundings(NamedTuple):
     ``networks`` are those of the fabric as ``_fabric`` gives them, ``nodes`` the cluster's (:func:`node_row`),
     ``attachments`` and ``namespaces`` the names of live ones, ``hosts`` the facts by inventory host (None: not read),
     ``names`` the node of a host where that is given, ``users`` the pods with a resource by node: a node with those of a
-    network is not tested on it.
+    network is not tested on it. ``ports`` are the names of ports by network and host (:func:`parity.ports_of`).
     """
 
     networks: Sequence[dict[str, Any]]
@@ -79,6 +80,7 @@ class Surroundings(NamedTuple):
     addresses: Mapping[str, str]
     names: Mapping[str, str] = MappingProxyType({})
     users: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType({})
+    ports: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType({})
 
 
 def make_plan(options: ProofOptions, around: Surroundings) -> Plan:
@@ -250,7 +252,10 @@ def _planned(
     lacks = f"the kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": busy.get(node) or lacks} for node in without]
     # More pairs than a run may have are refused by their number: made, they would take gigabytes.
-    leaves = {node: leaf_of[node] for node in nodes if leaf_of[node]}
+    members = {node: node_of[node] for node in nodes}
+    ends = ends_of(members, around.hosts, around.ports.get(name, {}))
+    places = {node: located(ports) for node, ports in ends.items()}
+    leaves = _leaves(nodes, leaf_of, places)
     turns = _named_rounds(options, nodes, leaves) if 0 < _pairs(options, nodes, leaves) <= MOST_PAIRS else []
     parts = [apart(turn, leaves, options.per_leaf) for turn in turns]
     more = most_rounds("hunt", len(nodes)) - 1 if options.schedule == "hunt" else 0
@@ -263,13 +268,22 @@ def _planned(
         "master": network["master"],
         "rail": _rail(network["master"], around, [node_of[node] for node in nodes]),
         "mtu": network["mtu"],
-        "nodes": {node: node_of[node] for node in nodes},
+        "nodes": members,
+        "places": places,
         "leaves": leaves,
         "per_leaf": options.per_leaf,
         "rounds": [part for those in parts for part in those],
         "more_rounds": more * max(map(len, parts), default=1),
     }
     return planned, flaws, left_out
+
+
+def _leaves(nodes: Sequence[str], labels: Mapping[str, str], places: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the leaf of each node: the switches of its ports where that is told of all, else what its label says."""
+    cabled = {node: " and ".join(places[node]["switches"]) for node in nodes if node in places}
+    if len(cabled) == len(nodes) and all(cabled.values()):
+        return cabled
+    return {node: labels[node] for node in nodes if labels[node]}
 
 
 def _named_rounds(options: ProofOptions, nodes: Sequence[str], leaves: Mapping[str, str]) -> list[list[list[str]]]:

@@ -38,18 +38,20 @@ def document(
     networks: int = 1,
     slots: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     parity: Sequence[Mapping[str, Any]] = (),
+    places: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the document of a proof of all pairs.
 
     ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late, ``late`` ones miss
-    every slot; ``slots`` are PCIe links, ``parity`` what was found before.
+    every slot; ``slots`` are PCIe links, ``parity`` what was found before, ``places``
+    where the ends of each network are.
     """
     plan: dict[str, Any] = {"schedule": "all", "networks": [], "left_out": [], "tests": [], "parity": parity}
     rows: list[dict[str, Any]] = []
     sides: dict[str, list[Side]] = {}
     for number in range(networks):
         name = f"default/rail{number}"
-        network = _network(name, number if networks > 1 else None, nodes)
+        network = {**_network(name, number if networks > 1 else None, nodes), "places": places}
         plan["networks"].append(network)
         rates = {node: 0.42 if soft else 47.0 if node in slow else 96.5 for node in nodes}
         shell, found = _pods(rates, name, number, soft=soft)

@@ -173,6 +173,23 @@ def test_two_nodes_that_fail_leave_open_which_is_at_fault() -> None:
     ]
 
 
+def test_who_is_at_fault_is_named_with_its_port_and_what_that_is_cabled_to() -> None:
+    """Networks on one port, or on ports of one NIC, share what is at fault, which is said once."""
+    places = {
+        node: {"netdev": "rail0", "nic": "0000:1a:00", "switches": ["leaf-1"], "cabled_to": f"leaf-1 swp{number}"}
+        for number, node in enumerate(EIGHT)
+    }
+    told = "fails: 7 pairs, all with partners that are good"
+    proof = document(EIGHT, bad=("dgx-03",), places=places)
+    assert accused_lines(proof) == [f"default/rail0: the port or cable of dgx-03 (rail0, leaf-1 swp2) {told}"]
+    page = render_page(report_of(proof))
+    assert "<bdi>dgx-04</bdi><small>rail0, cabled to leaf-1 swp3</small>" in page
+    both = document(EIGHT, bad=("dgx-03",), networks=2, places=places)
+    (line,) = accused_lines(both)
+    assert "the port or cable of dgx-03 (rail0, leaf-1 swp2)" in line
+    assert "or the NIC 0000:1a:00 of dgx-03 fails: 14 pairs" in line
+
+
 def test_an_emulated_rate_makes_no_judgement() -> None:
     proof = document(TWO, soft=True)
     assert proof["verdict"] == "reported"

@@ -93,6 +93,17 @@ def around(**changes: Any) -> Surroundings:
     return Surroundings(**{**given, **changes})
 
 
+def cabled_host(switch: str) -> Json:
+    """Give the facts of a host with one port, which is cabled to a switch."""
+    return {
+        "nics": [{"address": "0000:1a:00.0", "pf": None}],
+        "netdevs": [{"name": "rail0", "pci": "0000:1a:00.0"}],
+        "rdma": [{"name": "mlx5_0", "netdev": "rail0", "pci": "0000:1a:00.0", "ports": []}],
+        "rails": [],
+        "cabling": {"rail0": [{"switch": switch, "port": "swp1"}]},
+    }
+
+
 def problems(asked: ProofOptions, there: Surroundings) -> set[str]:
     with pytest.raises(InvalidInput) as caught:
         make_plan(asked, there)
@@ -393,6 +404,19 @@ def test_leaves_come_from_the_labels_of_nodes_and_another_seed_tests_other_pairs
     assert list(map(len, planned["rounds"])) == [4, 1]
     first, other = (make_plan(options(schedule="hunt", seed=seed), there)["networks"][0]["rounds"] for seed in (1, 2))
     assert first != other
+
+
+def test_leaves_are_the_switches_that_ports_are_cabled_to_where_all_tell_theirs() -> None:
+    """A label names one leaf of a node; where each rail has leaves of its own they are other ones."""
+    nodes = [node(f"n{n}", leaf="sw0") for n in range(4)]
+    hosts = {each["name"]: cabled_host(f"leaf-{n // 2}") for n, each in enumerate(nodes)}
+    ports = {"default/rail0": {name: ["rail0"] for name in hosts}}
+    there = around(nodes=nodes, hosts=hosts, ports=ports)
+    (planned,) = make_plan(options(), there)["networks"]
+    assert planned["leaves"] == {f"n{n}": f"leaf-{n // 2}" for n in range(4)}
+    del hosts["n3"]["cabling"]
+    (planned,) = make_plan(options(), there)["networks"]
+    assert planned["leaves"] == {f"n{n}": "sw0" for n in range(4)}
 
 
 def test_a_cap_takes_a_round_apart_and_loses_no_pair() -> None:
