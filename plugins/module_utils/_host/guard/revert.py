@@ -18,6 +18,7 @@ from ..concerns.naming.files import is_naming_file
 from ..engine.execute import attempts, perform
 from ..engine.failures import problem_of
 from ..engine.operations import CommandFailed, PutFile, RemoveFile
+from ..engine.ports import NoPort
 from ..machine.access import Clock, HostError, Machine
 from ..machine.host_files import (
     BOOT_SPEC_FILE,
@@ -114,13 +115,21 @@ def revert(machine: Machine, clock: Clock, known: Record | None = None) -> bool:
     record = _taken_on(machine, known)
     if record is None:
         return False
-    problems = [
-        problem_of(operation, error) for operation, error in attempts(record.undo, machine, clock) if error is not None
-    ]
+    failed = [(operation, error) for operation, error in attempts(record.undo, machine, clock) if error is not None]
+    if record.boot_id != boot_id(machine):
+        failed = [(operation, error) for operation, error in failed if not _is_not_there(error)]
+    problems = [problem_of(operation, error) for operation, error in failed]
     machine.replace(REVERTED_FILE, text_of(record._replace(problems=tuple(problems))), 0o600)
     machine.remove(REVERTING_FILE)
     _leave_no_unit(machine, clock)
     return True
+
+
+def _is_not_there(error: Exception) -> bool:
+    """Return whether a device has not appeared yet, or has no such setting: then it has nothing of a former boot."""
+    if isinstance(error, HostError):
+        return error.code == "ENOENT" and error.path.startswith(("/sys/", "/proc/"))
+    return isinstance(error, NoPort)
 
 
 def begin(machine: Machine, clock: Clock) -> Record | None:

@@ -401,6 +401,23 @@ class TestRevert:
         assert mtu(kernel, UPLINK) == "1500"
         assert unreported(kernel, kernel) is not None
 
+    def test_a_device_that_a_boot_has_not_made_yet_has_nothing_to_be_taken_back(self) -> None:
+        """Soft RDMA comes late, and with it the directory of its ToS."""
+        kernel = host()
+        directory = "/sys/kernel/config/rdma_cm/{rdma:0000:00:1f.0}"
+        undo = (
+            SetAttribute(f"{directory}/ports/1/default_roce_tos", "0", 5),
+            Run(("rmdir", directory)),
+            Run(("no-such-program",)),
+        )
+        record = records.Record(TOKEN, "first", SECONDS, 0.0, ("one",), undo)
+        kernel.replace(GUARD_FILE, records.text_of(record), 0o600)
+        kernel.tree.add_file(BOOT_ID, "second\n")
+        start(kernel, kernel)
+        answer = unreported(kernel, kernel)
+        assert answer is not None
+        assert [problem.split(":")[0] for problem in answer.problems] == ["could not run no-such-program"]
+
     def test_what_netplan_has_made_of_the_file_by_then_goes_with_it(self) -> None:
         """Generators run before every unit of a boot."""
         kernel = host()
