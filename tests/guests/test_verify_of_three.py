@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.tests.guests.two_rails import (
     DEVICES,
     HUB,
     LAST,
+    LEAVES,
     MOVED,
     NETWORKS,
     RESOURCES,
@@ -139,6 +140,9 @@ def test_a_pulled_wire_and_too_small_an_mtu_of_a_hop_are_named_each_on_its_rail(
     assert of_ports(document) == [("link", [f"{MOVED}/{CARDS[0]}"])]
     assert "net1 is down" in failed(those_of(document, NETWORKS[0], MOVED), "interface")
     tests = those_of(document, NETWORKS[1], LAST)
+    own = next(each for each in document["networks"] if each["network"] == NETWORKS[1])
+    assert f"of {LAST} ({CARDS[1]}, {LEAVES[1]} swp1) fails" in own["accused"][0]["says"]
+    assert own["leaves"] == dict.fromkeys(sorted(verifier.lab.guests), LEAVES[1])
     assert "while small ones pass: a switch or another hop" in failed(tests, "ping", "bandwidth")
     assert {test["verdict"] for test in tests if test["test"] == "rping"} == {"pass"}
 
