@@ -132,8 +132,13 @@ def ends_of(
     return {node: ports for node, ports in found.items() if ports}
 
 
-def located(ports: Sequence[Port]) -> dict[str, Any]:
-    """Return where an end is: ``{"netdev", "nic", "switches", "cabled_to"}``, as far as that is told."""
+def located(ports: Sequence[Port]) -> dict[str, Any] | None:
+    """Return where an end is: ``{"netdev", "nic", "switches", "cabled_to"}``, as far as that is told.
+
+    None where it may be by any of several ports, such as one with VFs of them.
+    """
+    if len(ports) > 1 and len({port.netdev.get("master") or port.name for port in ports}) > 1:
+        return None
     neighbours = [each for port in ports for each in port.neighbours or ()]
     cards = {port.card for port in ports}
     return {

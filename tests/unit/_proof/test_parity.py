@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.parity import (
     compared,
     expected_violations,
     finding_lines,
+    located,
     ports_of,
 )
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
@@ -183,6 +184,18 @@ def test_ports_are_found_by_a_vlan_on_them_and_by_their_functions() -> None:
     for name in (RAIL, "rail0.100", address, "0000:18:00.2"):
         assert [str(each) for each in ports_of("gpu-1", facts, [name])] == [f"gpu-1/{RAIL}"]
     assert ports_of("gpu-1", facts, ["eth9"]) == []
+
+
+def test_an_end_is_where_its_one_port_is_or_the_bond_of_its_ports() -> None:
+    facts = facts_of(read_qos=False)
+    facts["cabling"] = {RAIL: [{"switch": "leaf-0", "port": "swp1"}]}
+    one, other = (each["netdev"] for each in facts["rdma"][:2])
+    alone = ports_of("gpu-1", facts, [RAIL])
+    both = ports_of("gpu-1", facts, [one, other])
+    known = {"netdev": RAIL, "nic": "0000:18:00", "switches": ["leaf-0"], "cabled_to": "leaf-0 swp1"}
+    assert (located(alone), located(both)) == (known, None)
+    bonded = [port._replace(netdev={**port.netdev, "master": "bond0"}) for port in both]
+    assert (located(bonded) or {})["netdev"] == f"{one}, {other}"
 
 
 def test_infiniband_has_no_settings_of_ethernet() -> None:

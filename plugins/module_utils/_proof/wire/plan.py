@@ -254,7 +254,7 @@ def _planned(
     # More pairs than a run may have are refused by their number: made, they would take gigabytes.
     members = {node: node_of[node] for node in nodes}
     ends = ends_of(members, around.hosts, around.ports.get(name, {}))
-    places = {node: located(ports) for node, ports in ends.items()}
+    places = {node: place for node, ports in ends.items() if (place := located(ports))}
     leaves = _leaves(nodes, leaf_of, places)
     turns = _named_rounds(options, nodes, leaves) if 0 < _pairs(options, nodes, leaves) <= MOST_PAIRS else []
     parts = [apart(turn, leaves, options.per_leaf) for turn in turns]
