@@ -232,10 +232,11 @@ while read -r l && [ "$l" != end ]; do printf '%s\n' "$l"; done >"$b.table"
 echo begun
 """
 
-# What a campaign has printed, once it is over or after $2 seconds.
+# What a campaign has printed, once it is over or after $2 seconds: where a program can't be killed, that is still told.
 _COLLECT = r"""
-n=0
-while [ ! -e "$1.done" ] && [ $n -lt $2 ]; do sleep 1; n=$((n+1)); done
+read -r u x </proc/uptime
+e=$((${u%.*}+$2))
+while [ ! -e "$1.done" ] && read -r u x </proc/uptime && [ ${u%.*} -lt $e ]; do sleep 1; done
 while read -r l; do printf '%s\n' "$l"; done <"$1.results"
 [ -e "$1.done" ] && echo end
 """
