@@ -133,18 +133,24 @@ def test_a_controller_that_was_killed_is_started_again(verifier: Verifier) -> No
     assert [network["accused"] for network in document["networks"]] == [[], []]
 
 
-def test_a_pulled_wire_and_too_small_an_mtu_of_a_hop_are_named_each_on_its_rail(verifier: Verifier) -> None:
-    with pulled_wire(verifier.lab, MOVED, 0), done_to(verifier.lab, LAST, *small_frames_only(CARDS[1])):
-        outcome, document = verifier.run(*NETWORKS)
+def test_a_pulled_wire_is_named_before_and_by_what_is_tested(verifier: Verifier) -> None:
+    with pulled_wire(verifier.lab, MOVED, 0):
+        outcome, document = verifier.run(NETWORKS[0])
     outcome.refused()
     assert of_ports(document) == [("link", [f"{MOVED}/{CARDS[0]}"])]
     assert "net1 is down" in failed(those_of(document, NETWORKS[0], MOVED), "interface")
+
+
+def test_a_hop_with_too_small_an_mtu_is_named_on_its_rail_with_what_the_port_is_cabled_to(verifier: Verifier) -> None:
+    with done_to(verifier.lab, LAST, *small_frames_only(CARDS[1])):
+        outcome, document = verifier.run(NETWORKS[1])
+    outcome.refused()
     tests = those_of(document, NETWORKS[1], LAST)
-    own = next(each for each in document["networks"] if each["network"] == NETWORKS[1])
-    assert f"of {LAST} ({CARDS[1]}, {LEAVES[1]} swp1) fails" in own["accused"][0]["says"]
-    assert own["leaves"] == dict.fromkeys(sorted(verifier.lab.guests), LEAVES[1])
     assert "while small ones pass: a switch or another hop" in failed(tests, "ping", "bandwidth")
     assert {test["verdict"] for test in tests if test["test"] == "rping"} == {"pass"}
+    (own,) = document["networks"]
+    assert f"of {LAST} ({CARDS[1]}, {LEAVES[1]} swp1) fails" in own["accused"][0]["says"]
+    assert own["leaves"] == dict.fromkeys(sorted(verifier.lab.guests), LEAVES[1])
 
 
 def test_lost_packets_are_named_by_the_counters_of_the_ports(verifier: Verifier) -> None:
