@@ -134,7 +134,7 @@ def test_a_controller_that_was_killed_is_started_again(verifier: Verifier) -> No
 
 
 def test_a_pulled_wire_is_named_before_and_by_what_is_tested(verifier: Verifier) -> None:
-    with pulled_wire(verifier.lab, MOVED, 0):
+    with pulled_wire(verifier.lab, 0):
         outcome, document = verifier.run(NETWORKS[0])
     outcome.refused()
     assert of_ports(document) == [("link", [f"{MOVED}/{CARDS[0]}"])]

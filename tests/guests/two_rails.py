@@ -127,14 +127,16 @@ def done_to(lab: Lab, guest: str, fault: str, remedy: str) -> Iterator[None]:
 
 
 @contextmanager
-def pulled_wire(lab: Lab, guest: str, rail: int) -> Iterator[None]:
-    """Have a wire pulled out of one guest's card."""
-    monitor = lab.directory / monitor_socket(guest)
-    set_link(monitor, card_name(rail), up=False)
+def pulled_wire(lab: Lab, rail: int) -> Iterator[None]:
+    """Have a wire of a guest pulled: out of the hub, too, whose QEMU else stands still when the wire is full."""
+    ends = ((HUB, f"rail{rail}-{WIRE}-hub"), (MOVED, card_name(rail)))
+    for guest, end in ends:
+        set_link(lab.directory / monitor_socket(guest), end, up=False)
     try:
         yield
     finally:
-        set_link(monitor, card_name(rail), up=True)
+        for guest, end in ends:
+            set_link(lab.directory / monitor_socket(guest), end, up=True)
 
 
 @contextmanager
