@@ -151,6 +151,7 @@ def _network(namespace: str, names: list[str], rail: int) -> dict[str, Any]:
         "mtu": 9000,
         "nodes": {name: name for name in names},
         "leaves": {},
+        "places": {},
         "rounds": [[[names[one], names[other]] for one, other in turn] for turn in turns],
         "more_rounds": 0,
         "deadline": 3600,

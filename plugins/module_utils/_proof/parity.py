@@ -45,11 +45,6 @@ class Port(NamedTuple):
         return f"{self.node}/{self.name}"
 
     @property
-    def card(self) -> str:
-        """The PCI address that the ports of its NIC share, empty of a software device."""
-        return str(self.nic.get("address", "")).rpartition(".")[0]
-
-    @property
     def link(self) -> Json:
         """The first port of its RDMA device, of which each function of a card has one."""
         return next(iter(self.device["ports"]), _EMPTY)
@@ -140,7 +135,8 @@ def located(ports: Sequence[Port]) -> dict[str, Any] | None:
     if len(ports) > 1 and len({port.netdev.get("master") or port.name for port in ports}) > 1:
         return None
     neighbours = [each for port in ports for each in port.neighbours or ()]
-    cards = {port.card for port in ports}
+    # The ports of a NIC differ in the function alone; a software device has no address.
+    cards = {port.nic.get("address", "").rpartition(".")[0] for port in ports}
     return {
         "netdev": ", ".join(port.name for port in ports),
         "nic": cards.pop() if len(cards) == 1 else "",

@@ -72,6 +72,7 @@ def network(name: str, nodes: list[str], wave: int = 0) -> Json:
         "mtu": None,
         "nodes": {node: node for node in nodes},
         "leaves": {},
+        "places": {},
         "rounds": named_rounds(nodes),
         "more_rounds": 0,
         "deadline": 900,

@@ -35,12 +35,11 @@ def next_turns(networks: Sequence[Network], rows: Sequence[Row], seed: int) -> d
 
 def accused_by_network(networks: Sequence[Network], rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
     """Return ``says``, ``nodes`` and ``sure`` of all at fault by network; what is at fault on several is in each."""
-    nodes = {network["network"]: sorted(network["nodes"]) for network in networks}
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in nodes}
+    found: dict[str, list[dict[str, Any]]] = {network["network"]: [] for network in networks}
     places = places_of(networks)
     for each in blame(outcomes_of(networks, rows), places=places):
         for name in dict.fromkeys(network for network, _end in each.ends):
-            own = sorted({nodes[network][end] for network, end in each.ends if network == name})
+            own = sorted({places[end].host for end in each.ends if end[0] == name})
             found[name].append({"says": words_of(each, places), "nodes": own, "sure": each.sure})
     return found
 
@@ -72,7 +71,7 @@ def _leaf(network: Network, node: str) -> str:
 
 def _way_of(network: Network, node: str) -> tuple[str, str]:
     """Return the names of the port of a node and of its NIC, which other networks may go by as well."""
-    place = (network.get("places") or {}).get(node)
+    place = network["places"].get(node)
     if not place:
         return "", ""
     port = ", ".join(filter(None, (place["netdev"], place["cabled_to"])))
@@ -148,5 +147,6 @@ def _named(cause: Cause, places: Places) -> str:
         "network": "the network itself",
         "cable": f"the port or cable of {where[0]}",
         "nic": f"the NIC {where[0]}",
+        "leaf": f"leaf {where[0]}",
     }
-    return told.get(kind, f"{kind} {where[0]}")
+    return told[kind]

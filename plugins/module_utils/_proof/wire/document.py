@@ -280,7 +280,7 @@ def headline(document: Document) -> str:
 def _network_row(network: Mapping[str, Any], rows: Sequence[dict[str, Any]], sides: Sequence[Side]) -> dict[str, Any]:
     own = [row for row in rows if row["network"] == network["network"]]
     kept = ("network", "kind", "namespace", "resource", "master", "rail", "mtu", "leaves")
-    ends, places = ends_of(own), network.get("places") or {}
+    ends, places = ends_of(own), network["places"]
     ways = {side.node: {key: places.get(side.node, {}).get(key) for key in ("netdev", "cabled_to")} for side in sides}
     return {
         **{key: network[key] for key in kept},

@@ -251,11 +251,11 @@ def _planned(
     without = sorted(set(node_of).difference(nodes)) if resources else []
     lacks = f"the kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": busy.get(node) or lacks} for node in without]
-    # More pairs than a run may have are refused by their number: made, they would take gigabytes.
     members = {node: node_of[node] for node in nodes}
     ends = ends_of(members, around.hosts, around.ports.get(name, {}))
     places = {node: place for node, ports in ends.items() if (place := located(ports))}
     leaves = _leaves(nodes, leaf_of, places)
+    # More pairs than a run may have are refused by their number: made, they would take gigabytes.
     turns = _named_rounds(options, nodes, leaves) if 0 < _pairs(options, nodes, leaves) <= MOST_PAIRS else []
     parts = [apart(turn, leaves, options.per_leaf) for turn in turns]
     more = most_rounds("hunt", len(nodes)) - 1 if options.schedule == "hunt" else 0

@@ -58,7 +58,7 @@ def large_proof(count: int, *, rails: int = 8, leaf: int = 0, faults: Sequence[F
 def _network(name: str, rail: int, nodes: Sequence[str], leaves: Json) -> Json:
     turn = [[nodes[one], nodes[other]] for one, other in rounds("hunt", range(len(nodes)), seed=rail)[0]]
     plain = {"kind": "MacvlanNetwork", "namespace": "default", "resource": f"rdma/rail{rail}", "mtu": 9000}
-    more = {"master": f"rail{rail}", "rail": rail, "leaves": leaves, "rounds": [turn]}
+    more = {"master": f"rail{rail}", "rail": rail, "leaves": leaves, "places": {}, "rounds": [turn]}
     return {"network": name, "nodes": {node: node for node in nodes}, **plain, **more}
 
 
