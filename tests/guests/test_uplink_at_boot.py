@@ -17,6 +17,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.settings import RULES_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_SPEC_FILE,
     GUARD_FILE,
@@ -55,6 +56,8 @@ link = next(filter(None, ip("address", "show", "to", "{LAID_OUT.address}")), {{}
 routes = [route["gateway"] for route in ip("-4", "route", "show", "default") if route["dev"] == link.get("ifname")]
 print(json.dumps({{"name": link.get("ifname"), "mtu": link.get("mtu"), "tos": tos, "routes": routes}}))
 """
+# What was before the first run, what the boot came to, and what does nothing without the boot unit's file.
+STAYS = ("files /var/lib/rdma-fabric", f"files {UNIT_FILE}:", f"files {RULES_FILE}:")
 # The last step writes the boot unit's file: all is set, and kept for the next boot, when the power goes. The file
 # system of the lab has no journal.
 CUT = f"until grep -q tos {BOOT_SPEC_FILE}; do sleep 0.1; done; sync; echo b >/proc/sysrq-trigger"
@@ -160,8 +163,7 @@ def test_a_host_that_loses_its_power_before_a_change_is_confirmed_starts_without
     assert [setting for setting in ("MTU", "ToS") if setting not in result["msg"]] == []
     uplink.comes_to(USUAL)
     left = differences(uplink.before, snapshot_of(uplink.guest.lab, GUEST))
-    # What was before the first run, what the boot came to, and what does nothing without the boot unit.
-    assert [each for each in left if "/rdma-fabric" not in each and "-rdma-fabric-devices.rules" not in each] == []
+    assert [each for each in left if not each.startswith(STAYS)] == []
 
 
 def test_a_name_that_nobody_confirms_is_reverted_after_the_boot_that_gave_it(uplink: Uplink) -> None:
