@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +36,6 @@ from ansible_collections.rdma.fabric.tests.lab.guests.layout import card_name, m
 from ansible_collections.rdma.fabric.tests.lab.guests.monitor import execute, set_link
 from ansible_collections.rdma.fabric.tests.lab.guests.packages import gather_packages
 from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
-from tools.checkout import PROGRAMS
 
 CARDS = ("enp1s0", "enp2s0")
 NETWORKS = ("default/rail0", "default/rail1")
@@ -228,15 +226,7 @@ class Verifier:
 
     def run_until_killed(self, guest: str, *networks: str) -> None:
         """Run the playbook, and kill it once a guest's pod tests."""
-        argv = [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.verify", "-i", str(self.lab.inventory)]
-        with subprocess.Popen(
-            [*argv, "-e", json.dumps(_asked(networks))],
-            cwd=self.user.here,
-            env=self.user.environment(None, None),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
+        with self.user.start("verify", inventory=self.lab.inventory, variables=_asked(networks)) as process:
             try:
                 _once_it_tests(self.lab, guest, "true")
             finally:

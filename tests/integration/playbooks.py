@@ -12,7 +12,7 @@ import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, Request
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -138,13 +138,34 @@ class User:
         """Run ``ansible-playbook``, ``rdma.fabric.PLAYBOOK`` or a file; no output of any run may hold a traceback."""
         counts = self.home / "counts.json"
         counts.unlink(missing_ok=True)
-        name = playbook if "/" in playbook else f"rdma.fabric.{playbook}"
-        argv = [str(PROGRAMS / "ansible-playbook"), name, "-i", str(inventory), *arguments]
-        argv += ["-e", json.dumps(variables)] if variables else []
+        argv = _command(playbook, arguments, inventory, variables)
         status, output = run_bounded(argv, self.here, self.environment(cluster, kubeconfig), seconds)
         assert "Traceback" not in output, output
         counted = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
         return Outcome(status, output, changed_of(output), counted)
+
+    def start(
+        self,
+        playbook: str,
+        *arguments: str,
+        inventory: Path,
+        variables: Mapping[str, Any],
+        cluster: ControlPlane | None = None,
+        kubeconfig: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[str]:
+        """Start a run in a process group of its own and do not wait for it."""
+        # What a shell starts in the background ignores SIGINT, and so would the run.
+        return subprocess.Popen(
+            ["env", "--default-signal=INT", *_command(playbook, arguments, inventory, variables)],
+            cwd=self.here,
+            env={**self.environment(cluster, kubeconfig), **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
 
     def files(self) -> list[str]:
         """Return what lies in the working folder, as relative paths, but for the result that each run has."""
@@ -160,6 +181,14 @@ class User:
         """Return the report of the last run."""
         report: Json = json.loads((self.here / "rdma-fabric-run" / "report.json").read_text(encoding="utf-8"))
         return report
+
+
+def _command(
+    playbook: str, arguments: Sequence[str], inventory: Path | str, variables: Mapping[str, Any] | None
+) -> list[str]:
+    name = playbook if "/" in playbook else f"rdma.fabric.{playbook}"
+    argv = [str(PROGRAMS / "ansible-playbook"), name, "-i", str(inventory), *arguments]
+    return [*argv, "-e", json.dumps(variables)] if variables else argv
 
 
 def changed_of(output: str) -> dict[str, int]:

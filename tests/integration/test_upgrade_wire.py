@@ -10,7 +10,6 @@ each with files of its own.
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator
@@ -36,7 +35,6 @@ from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
-from tools.checkout import PROGRAMS
 
 # Long enough for stand-ins on a busy machine: a pair that is done ends its slot.
 SLOT = 60
@@ -207,16 +205,9 @@ def test_what_a_killed_test_leaves_is_removed_by_the_next_run_which_tests_the_no
     pinging = turns.nodes.folder / "pinging"
     pinging.unlink(missing_ok=True)
     turns.nodes.program("ping", f"#!/bin/sh\ntouch {pinging}\nexec sleep 100\n")
-    argv = [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.upgrade", "-i", str(turns.inventory), "--limit", "one"]
-    with subprocess.Popen(
-        [*argv, "-e", json.dumps({**turns.arguments, "rdma_fabric_limits": NEW})],
-        cwd=turns.user.here,
-        env=turns.user.environment(turns.cluster, None),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
+    asked = {**turns.arguments, "rdma_fabric_limits": NEW}
+    with turns.user.start(
+        "upgrade", "--limit", "one", inventory=turns.inventory, variables=asked, cluster=turns.cluster
     ) as process:
         try:
             until(pinging.exists, 180)

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import uuid
 from dataclasses import dataclass
@@ -401,18 +400,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_pod(wire: Wire) -> None:
     wire.nodes.program("ping", f"#!/bin/sh\ntouch {wire.nodes.folder}/pinging\nexec sleep 100\n")
     pinging = wire.nodes.folder / "pinging"
     pinging.unlink(missing_ok=True)
-    # What a shell starts in the background ignores SIGINT, and so would this run.
-    argv = ["env", "--default-signal=INT", "ansible-playbook", "rdma.fabric.verify", "-i", str(wire.inventory)]
-    environment = wire.user.environment(wire.cluster, None)
-    with subprocess.Popen(
-        [*argv, "-e", json.dumps(wire.fabric)],
-        cwd=wire.user.here,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:
+    with wire.user.start("verify", inventory=wire.inventory, variables=wire.fabric, cluster=wire.cluster) as process:
         try:
             until(pinging.exists)
             assert len(wire.pods()) == 2

@@ -133,17 +133,14 @@ class Fleet:
         **variables: Any,
     ) -> subprocess.Popen[str]:
         """Start a run in a process group of its own and do not wait for it."""
-        argv = ["ansible-playbook", f"rdma.fabric.{playbook}", "-i", str(self.inventory)]
-        argv += ["--limit", limit] if limit else []
-        return subprocess.Popen(
-            [*argv, "-e", json.dumps({"rdma_fabric_namespace": self.namespace, **variables})],
-            cwd=self.user.here,
-            env={**self.user.environment(self.cluster, kubeconfig or self.cluster.kubeconfig), **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
+        return self.user.start(
+            playbook,
+            *(("--limit", limit) if limit else ()),
+            inventory=self.inventory,
+            variables={"rdma_fabric_namespace": self.namespace, **variables},
+            cluster=self.cluster,
+            kubeconfig=kubeconfig or self.cluster.kubeconfig,
+            environment=environment,
         )
 
     def killed_in_a_turn(self, **how: Any) -> str:
