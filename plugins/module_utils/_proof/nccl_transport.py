@@ -135,8 +135,10 @@ _MESSAGES = (
         follows=1,
         about="closed",
     ),
+    # src/misc/socket.cc: since 2.24 each try but the last says "retrying (1/34)"; ncclOsSocketPollConnect since 2.29.
     message(
-        r"Bootstrap ?: no socket interface found|No interface found|Call to connect .{0,80}failed|socketStartConnect",
+        r"Bootstrap ?: no socket interface found|No interface found|Call to connect .{0,80}failed"
+        r"|socket(?:Start|Poll)Connect(?!.{0,900} retrying \()",
         "the ranks do not reach each other over the network of NCCL_SOCKET_IFNAME",
         "name an interface that every rank has and that no firewall stands in",
     ),
@@ -160,7 +162,7 @@ _MESSAGES = (
 )
 _WORTH_A_LOOK = re.compile(
     r"fail|error|NET/IB|no .{0,12}interface|timeout|mpirun|prterun|orte|prte|srun|invalid|not found|call to|completion"
-    r"|socketStartConnect|NCCL WARN|not open",
+    r"|socketStartConnect|socketPollConnect|NCCL WARN|not open",
     re.IGNORECASE,
 )
 

@@ -218,6 +218,14 @@ WARN = "a:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN"
         (f"{WARN} Error while attaching to shared memory segment /dev/shm/nccl-1", "do not share", "emptyDir"),
         # src/transport/net_ib.cc of 2.25
         (f"{WARN} NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument", "before 2.26", "GID_INDEX"),
+        # src/misc/socket.cc up to 2.23, of 2.26, and src/os/linux.cc
+        (f"{WARN} socketStartConnect: Connect to 10.0.0.1<4> failed : No route to host", "do not reach", "firewall"),
+        (f"{WARN} socketPollConnect: connect returned refused, exceeded error retry count (35)", "reach", "firewall"),
+        (
+            f"{WARN} ncclOsSocketPollConnect: connect to 10.0.0.1<4> returned x, exceeded error retry count after 35",
+            "reach",
+            "firewall",
+        ),
         # cudaGetErrorString, as nccl-tests and NCCL print it
         ("a: Test CUDA failure common.cu:943 'system not yet initialized'", "802", "nvidia-fabricmanager"),
         ("a: Test CUDA failure common.cu:1 'out of memory'", "not enough free memory", "nvidia-smi"),
@@ -278,10 +286,19 @@ def test_the_first_cause_is_told_and_not_what_follows_it(lines: list[str], probl
     assert problem in only["problem"] and cause in only["cause"]
 
 
-def test_what_nccl_tries_again_is_no_error() -> None:
-    """src/misc/ibvwrap.cc, wrap_ibv_modify_qp: a timeout is tried again up to 34 times."""
-    again = "NCCL INFO Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, retrying 1/35 after"
-    assert errors_in([again]) == ([], False)
+@pytest.mark.parametrize(
+    "again",
+    [
+        # src/misc/ibvwrap.cc, wrap_ibv_modify_qp
+        "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, retrying 1/35 after",
+        # src/misc/socket.cc: NVIDIA/nccl, issue 1618, and a log of 2.27
+        "socketStartConnect: connect returned Connection timed out, retrying (1/34) after sleep for 100 msec",
+        "socketPollConnect: connect returned Connection refused, retrying (34/34) after sleep for 3400 msec",
+        "ncclOsSocketStartConnect: connect to 10.0.0.11<42319> returned No route to host, retrying (1/34) after sleep",
+    ],
+)
+def test_what_nccl_tries_again_is_no_error(again: str) -> None:
+    assert errors_in([f"a:1:2 [0] NCCL INFO {again}"]) == ([], False)
 
 
 @pytest.mark.parametrize(
