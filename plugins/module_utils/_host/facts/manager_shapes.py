@@ -15,6 +15,7 @@ class NetworkFile(TypedDict):
     match: dict[str, list[str]]
     mtu: str | None
     activation: str | None
+    unmanaged: bool
 
 
 class Networkd(TypedDict):

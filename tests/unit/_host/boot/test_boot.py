@@ -148,6 +148,7 @@ class TestWishes:
             "match": {"Name": ["ens1"]},
             "mtu": None,
             "activation": None,
+            "unmanaged": False,
         }
         state["boot"]["managers"] = {"networkd": {"files": [file], "links": {}}}
         assert wishes_of(given.interface(pci=PF, mtu=9000, state="up"), state=state) is None

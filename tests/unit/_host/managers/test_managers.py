@@ -147,6 +147,12 @@ def test_the_first_file_in_the_order_of_names_owns_the_interface() -> None:
     assert only(document).path == "/etc/systemd/network/10-first.network.d/90-rdma-fabric.conf"
 
 
+def test_a_file_that_leaves_its_interface_unmanaged_owns_nothing_and_hides_later_ones() -> None:
+    document = network("Name=ens1", "Unmanaged=yes", path="/etc/systemd/network/10-first.network")
+    document["files"].update(network("Name=ens1", path="/etc/systemd/network/20-second.network")["files"])
+    assert only(document).manager == BOOT_UNIT
+
+
 def test_a_file_in_etc_hides_one_of_the_same_name_and_a_link_to_null_masks_it() -> None:
     hidden = network("Name=ens1", path="/usr/lib/systemd/network/10-x.network")
     hidden["files"].update(network("Name=ens2", path="/etc/systemd/network/10-x.network")["files"])

@@ -82,7 +82,8 @@ def _by_ifupdown(found: Ifupdown, link: networkd.Link) -> Owner | None:
 
 def _by_networkd(found: Networkd, link: networkd.Link) -> Owner | None:
     file = networkd.file_of(link, found["files"])
-    if file is None:
+    # systemd.network(5): as if there were no file for it.
+    if file is None or file["unmanaged"]:
         return None
     definition = netplan.definition_of(file["path"])
     if definition is not None:

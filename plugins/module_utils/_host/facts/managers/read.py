@@ -35,6 +35,8 @@ _MOST_FILES = 64
 _SYSTEMD_FILES = ("80-6rd-", "80-container-", "80-vm-", "80-wifi-", "80-iwd", "80-namespace-")
 _MATCH_RULES = ("Name", "MACAddress", "PermanentMACAddress", "Path", "Driver", "Type", "Kind")
 _UNJUDGED = "other"
+# parse_boolean() of systemd, src/basic/parse-util.c; NetworkManager writes true.
+_TRUE = ("1", "yes", "y", "true", "t", "on")
 
 
 def read_managers(probe: Probe, devices: Mapping[str, str]) -> Managers:
@@ -91,6 +93,7 @@ def _network_file(probe: Probe, path: str) -> NetworkFile:
         "match": match,
         "mtu": _short(ini.last(found, "Link", "MTUBytes")),
         "activation": _short(ini.last(found, "Link", "ActivationPolicy")),
+        "unmanaged": (ini.last(found, "Link", "Unmanaged") or "").lower() in _TRUE,
     }
 
 
@@ -100,7 +103,7 @@ def _read_network_manager(probe: Probe, devices: Mapping[str, str]) -> NetworkMa
         state = ini.settings(probe.content(f"{_NM_DEVICES}/{index}") or "") if index else []
         value = ini.last(state, "device", "managed")
         if value is not None:
-            managed[name] = value.lower() in {"true", "1", "yes"}
+            managed[name] = value.lower() in _TRUE
     return {"managed": managed, "unmanaged": _unmanaged_specs(probe), "profiles": _profiles(probe)}
 
 
