@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kern
 
 ETHERNETS = "network:\n  version: 2\n  ethernets:\n"
 NETPLAN, PROFILE = "/etc/netplan/50-site.yaml", "/etc/NetworkManager/system-connections/rail.nmconnection"
+RULES = "/etc/udev/rules.d/80-sriov.rules"
 LINK, STANZAS = "/etc/systemd/network/30-rail.link", "/etc/network/interfaces"
 NUMBER = "/sys/class/net/{port}/device/sriov_numvfs"
 WRITE = f"    pre-up echo 0 > {NUMBER}\n    up echo 8 > {NUMBER}\n"
@@ -50,6 +51,13 @@ EIGHT = {
         STANZAS,
         f"iface lo inet loopback\n    post-up echo 8 >/sys/bus/pci/devices/{PF}/sriov_numvfs || true\n",
     ),
+    "udev": (RULES, f'ACTION=="add", SUBSYSTEM=="net", KERNELS=="{PF}", ATTR{{device/sriov_numvfs}}="8"\n'),
+    "sysfsutils": ("/etc/sysfs.d/sriov.conf", "class/net/enp1s0f0/device/sriov_numvfs = 8\n"),
+    "rc.local": ("/etc/rc.local", f"#!/bin/sh -e\nPORT='enp1s0f0'\n{WRITE.format(port='${PORT}')}"),
+    "a script of NetworkManager": (
+        "/etc/NetworkManager/dispatcher.d/50-vfs",
+        f'#!/bin/sh\n[ "$2" = up ] && echo 8 > /sys/bus/pci/devices/{PF}/sriov_numvfs\n',
+    ),
     "systemd": (LINK, f"[Match]\nPath=pci-{PF}\n[Link]\nSR-IOVVirtualFunctions=8\n"),
     "systemd, by its VFs": (LINK, f"[Match]\nMACAddress={MAC}\n[SR-IOV]\nVirtualFunction=7\nTrust=yes\n"),
 }
@@ -63,6 +71,11 @@ NONE = {
         STANZAS,
         "iface enp1s0f0 inet manual\n    down echo 0 > /sys/class/net/$IFACE/device/sriov_numvfs\n",
     ),
+    "a rule of another port": (
+        RULES,
+        'ACTION=="add", SUBSYSTEM=="net", KERNELS=="0000:ff:00.0", ATTR{device/sriov_numvfs}="8"\n',
+    ),
+    "a comment in rc.local": ("/etc/rc.local", f"#!/bin/sh\n# echo 8 > {NUMBER.format(port='enp1s0f0')}\n"),
     "another card": (LINK, "[Match]\nPath=pci-0000:ff:00.0\n[Link]\nSR-IOVVirtualFunctions=8\n"),
     "no number": (PROFILE, "[connection]\ninterface-name=enp1s0f0\n[sriov]\nautoprobe-drivers=0\n"),
 }
@@ -91,7 +104,8 @@ def test_another_number_is_refused_with_the_file(owner: str) -> None:
 def test_the_same_number_is_told(owner: str) -> None:
     path, text = EIGHT[owner]
     plan = previewed(
-        host(path, re.sub(r"(count: |vfs=|Functions=|echo )8", r"\g<1>1", text)), wish({"pci": PF, "vfs": 1})
+        host(path, re.sub(r"(count: |vfs=|Functions=|echo |numvfs(?:}=\"| = ))8", r"\g<1>1", text)),
+        wish({"pci": PF, "vfs": 1}),
     )["plan"]
     assert [step["status"] for step in plan["steps"]] == ["planned"]
     assert f"{path} asks for vfs 1 as well: keep one" in plan["notices"][0]
@@ -146,6 +160,51 @@ def test_another_mode_of_the_e_switch_is_refused_with_the_file_also_where_the_ho
     assert f"{path} asks for switchdev, and each boot" in why and "leave eswitch_mode out here" in why
     plan = mlx5.applied(switching(*SWITCHDEV[owner]), mlx5.wish(vfs=2, eswitch_mode="switchdev"))["plan"]
     assert any(f"{path} asks for eswitch_mode switchdev as well: keep one" in text for text in plan["notices"])
+
+
+SCRIPT = "/usr/local/sbin/site-nics"
+
+
+@pytest.mark.parametrize("start", [SCRIPT, f"-/bin/bash {SCRIPT} --now"])
+def test_the_script_of_a_unit_is_read_and_a_program_is_not(start: str) -> None:
+    kernel = host(UNIT, f"[Service]\nExecStart={start}\nExecStop=/bin/sh -c 'echo 0 > {NUMBER}'\n")
+    kernel.tree.add_link(WANTS, UNIT)
+    kernel.tree.add_file(SCRIPT, f"#!/bin/sh\n{WRITE.format(port='enp1s0f0')}")
+    (why,) = refusals(previewed(kernel, wish({"pci": PF, "vfs": 4})))
+    assert f"{SCRIPT} asks for 8" in why
+    kernel.tree.add_file(SCRIPT, f"\x7fELF\n{WRITE.format(port='enp1s0f0')}")
+    assert refusals(previewed(kernel, wish({"pci": PF, "vfs": 4}))) == []
+
+
+def test_an_mtu_of_netplan_counts_where_its_file_comes_after_ours() -> None:
+    text = f"{ETHERNETS}    enp1s0f0:\n      mtu: 1500\n"
+    later = "/etc/netplan/99_config.yaml"
+    for path, told in (
+        (NETPLAN, []),
+        (later, [f"{later} sets mtu to 1500 at boot, and rdma_fabric_interfaces to 9000"]),
+    ):
+        notices = previewed(host(path, text), wish({"pci": PF, "mtu": 9000}))["plan"]["notices"]
+        assert [each.partition("): ")[2].partition(": keep")[0] for each in notices if "keep one" in each] == told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mlnx_qos -i enp24s0f0np0 --trust dscp --pfc 0,0,0,0,1,0,0,0",
+        "mlnx_qos --pfc=0,0,0,1,0,0,0,0 --interface=enp24s0f0np0",
+        "cma_roce_tos -d rocep24s0f0 -t 136",
+        "dcb pfc set dev enp24s0f0np0 prio-pfc all:off",
+        "lldptool -T -i enp24s0f0np0 -V PFC enabled=3",
+        "ethtool -A enp24s0f0np0 rx on tx on",
+        "echo 106 > /sys/class/infiniband/rocep24s0f0/tc/1/traffic_class",
+    ],
+)
+def test_qos_that_others_set_at_boot_is_told_beside_ours(command: str) -> None:
+    kernel = switching(UNIT, f"[Service]\nExecStart=/bin/sh -c '{command} && echo done'\n")
+    notices = mlx5.applied(kernel, mlx5.wish(qos={"trust": "dscp"}))["plan"]["notices"]
+    assert [f"{UNIT} runs {command} at boot, beside rdma_fabric_roce_qos" in each for each in notices].count(True) == 1
+    notices = mlx5.applied(switching(UNIT, f"[Service]\nExecStart=/bin/sh -c '{command}'\n"), mlx5.wish(mtu=9000))
+    assert command not in str(notices["plan"]["notices"])
 
 
 def test_a_unit_that_nothing_starts_sets_nothing() -> None:

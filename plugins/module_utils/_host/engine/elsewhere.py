@@ -35,6 +35,11 @@ def also_set(context: Context) -> list[str]:
                 if same == makes_vfs:
                     said = f"asks for {key} {other} as well" if same else differs
                     found.append(f"{context.target_of(interface)}: {file} {said}: keep one")
+        if interface.wanted["qos"] or context.desired["roce_qos"]:
+            found += [
+                f"{context.target_of(interface)}: {file} runs {command} at boot, beside rdma_fabric_roce_qos: keep one"
+                for file, command in _others(context, interface, "qos")
+            ]
     return found
 
 

@@ -18,7 +18,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import Iterable, Iterator, NamedTuple
 
-from ..machine.probe import NET, Probe, files_by_name, printable
+from ..machine.probe import NET, Probe, files_by_name, printable, texts_of
 from .managers import ini, networkd
 from .netdev import UDEV_DATA
 from .shapes import Nic, OtherName, ReadNetdev, ReplacedLink
@@ -31,6 +31,9 @@ _GIVES_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"]')
 _TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"([^"\\]*)"\s*,?')
 # udev(7): these run programs, with any operator. Its values with one of the characters are substituted.
 _PROGRAMS = ("PROGRAM", "IMPORT")
+_ASSIGNS = ("=", ":=")
+# What a rule of a network interface writes to make VFs.
+_VFS = "device/sriov_numvfs"
 _SUBSTITUTED = re.compile("[$%]")
 PROGRAM = "program"
 _MOST_FILES = 512
@@ -108,6 +111,16 @@ def link_files(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic])
         first = next((entry for entry in texts if _definitely_matches(device, ini.settings(entry[1]))), None)
         if first is not None:
             yield device.name, first[0], first[1]
+
+
+def vfs_by_rules(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each port for which a udev rule definitely makes VFs, the rule's file and their number."""
+    texts = texts_of(probe, ["/etc/udev/rules.d/"], (".rules",))
+    rules = [(path, list(_lines(text))) for path, text in texts if _VFS in text]
+    for device in _ports(probe, netdevs, nics) if rules else ():
+        for path, lines in rules:
+            numbers = [each.value for tokens in _met(probe, device, lines) for each in tokens if each.attribute == _VFS]
+            yield from ((device.name, path, number) for number in numbers[-1:])
 
 
 def overruling(others: Iterable[OtherName], path: str, wanted: str) -> OtherName | None:
@@ -233,11 +246,21 @@ def _lines(text: str) -> Iterator[list[Token] | None]:
 def _names_by_rules(
     probe: Probe, device: Device, path: str, lines: Iterable[list[Token] | None]
 ) -> Iterator[OtherName]:
+    for tokens in _met(probe, device, lines):
+        for given in (each for each in tokens if each.key == "NAME" and each.operator in _ASSIGNS and each.value):
+            made = _SUBSTITUTED.search(given.value) is not None
+            kind = PROGRAM if made or any(each.key in _PROGRAMS for each in tokens) else "rule"
+            known = None if made else printable(given.value, 64)
+            yield {"file": printable(path), "kind": kind, "name": known, "final": given.operator == ":="}
+
+
+def _met(probe: Probe, device: Device, lines: Iterable[list[Token] | None]) -> Iterator[list[Token]]:
+    """Yield the rules of a file that definitely apply to a device."""
     label = ""
     for tokens in lines:
         if tokens is None:
             continue
-        assignments = {token.key: token for token in tokens if token.operator in ("=", ":=")}
+        assignments = {token.key: token for token in tokens if token.operator in _ASSIGNS}
         if label:
             label = "" if "LABEL" in assignments and assignments["LABEL"].value == label else label
             continue
@@ -248,13 +271,8 @@ def _names_by_rules(
         if "GOTO" in assignments:
             # If it is unknown whether the GOTO is taken, rules that it would skip are not reported.
             label = assignments["GOTO"].value
-        elif "NAME" in assignments and None not in results:
-            name, final = assignments["NAME"].value, assignments["NAME"].operator == ":="
-            made = _SUBSTITUTED.search(name) is not None
-            kind = PROGRAM if made or any(each.key in _PROGRAMS for each in tokens) else "rule"
-            if name:
-                known = None if made else printable(name, 64)
-                yield {"file": printable(path), "kind": kind, "name": known, "final": final}
+        elif None not in results:
+            yield tokens
 
 
 def _token_matches(probe: Probe, device: Device, token: Token) -> bool | None:

@@ -81,7 +81,7 @@ def read_host(
     modules, own_files = read_modules(probe, system["kernel"], kernel_modules), read_own_files(probe)
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, spec["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
-    set_elsewhere = _read_set_elsewhere(probe, spec, netdev_facts, nics)
+    set_elsewhere = _read_set_elsewhere(probe, spec, netdev_facts, nics, rdma)
     indexes = {netdev.raw_name: netdev.ifindex for netdev in netdevs}
     facts: Facts = {
         "format": FORMAT,
@@ -128,15 +128,15 @@ def read_host(
 
 
 def _read_set_elsewhere(
-    probe: Probe, desired: HostSpec, netdevs: Sequence[ReadNetdev], nics: Sequence[Nic]
+    probe: Probe, desired: HostSpec, netdevs: Sequence[ReadNetdev], nics: Sequence[Nic], rdma: Sequence[RdmaDevice]
 ) -> dict[str, list[SetElsewhere]]:
     """Return the settings of ports that others make, if the spec has one of these."""
-    wanted = [(each["vfs"], each["eswitch_mode"], each["mtu"], each["queues"]) for each in desired["interfaces"]]
-    if all(value is None for values in wanted for value in values):
+    keys = ("vfs", "eswitch_mode", "mtu", "queues", "qos")
+    if not desired["roce_qos"] and all(each[key] is None for each in desired["interfaces"] for key in keys):
         return {}
     from .set_elsewhere import read_set_elsewhere
 
-    return read_set_elsewhere(probe, netdevs, nics)
+    return read_set_elsewhere(probe, netdevs, nics, rdma)
 
 
 def _switch_managers(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[str]:

@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read which settings of ports the host's own configuration makes, too: whatever sets them last wins at each boot.
 
-netplan: ``virtual-function-count``, or the number of ethernet definitions with a ``link`` to the port, and
-``embedded-switch-mode`` (netplan-yaml(5), src/sriov.c). systemd.link(5): ``SR-IOVVirtualFunctions=``, or one more than
-the highest ``VirtualFunction=`` of its [SR-IOV] sections, ``MTUBytes=``, and sizes of rings and numbers of channels.
-NetworkManager: ``total-vfs`` and ``eswitch-mode`` of [sriov], and rings of [ethtool] (nm-settings-keyfile(5)).
-ifupdown (interfaces(5), pre-up and up) and enabled units of systemd: commands that write a number to a port's
-``sriov_numvfs``, or set its e-switch (devlink), its MTU (ip) or its rings and channels (ethtool). TuneD: ``ring``,
-``channels`` and ``mtu`` of [net], for the devices that its section names (tuned/plugins/plugin_net.py). The MTUs of
-network managers are read with the rest of theirs (managers).
+netplan: ``virtual-function-count``, or the number of ethernet definitions with a ``link`` to the port,
+``embedded-switch-mode`` (netplan-yaml(5), src/sriov.c), and ``mtu`` in files after ours. systemd.link(5):
+``SR-IOVVirtualFunctions=``, or one more than the highest ``VirtualFunction=`` of its [SR-IOV] sections, ``MTUBytes=``,
+and sizes of rings and numbers of channels. NetworkManager: ``total-vfs`` and ``eswitch-mode`` of [sriov], and rings of
+[ethtool] (nm-settings-keyfile(5)). udev(7): ``sriov_numvfs``. sysfs.conf(5), ifupdown (interfaces(5), pre-up and up),
+rc.local, scripts of network managers, and enabled units of systemd with the scripts that they run: commands that write
+a number to a port's ``sriov_numvfs``, or set its e-switch (devlink), its MTU (ip), its rings and channels (ethtool) or
+its QoS. TuneD: ``ring``, ``channels`` and ``mtu`` of [net], for the devices that its section names
+(tuned/plugins/plugin_net.py). Other MTUs of network managers are read with the rest of theirs (managers).
 """
 
 from __future__ import annotations
@@ -19,27 +20,46 @@ import re
 from fnmatch import fnmatchcase
 from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
+from ..machine.host_files import NETPLAN_FILE
 from ..machine.probe import Probe, parse_int, printable, texts_of
-from .competing_rules import link_files
+from .competing_rules import link_files, vfs_by_rules
 from .managers import ifupdown, ini
 from .netdev import permanent_mac
-from .shapes import Nic, ReadNetdev, SetElsewhere
+from .shapes import Nic, RdmaDevice, ReadNetdev, SetElsewhere
 from .tuned import read_tuned
 
 # Keys of entries of the spec, and of their queues.
 VFS = "vfs"
 ESWITCH = "eswitch_mode"
 MTU = "mtu"
+QOS = "qos"
 _PROFILES = ("/etc/NetworkManager/system-connections/",)
 _NETPLAN = ("/etc/netplan/",)
 _GENERATED = "/run/systemd/network/10-netplan-"
 _STANZAS = (ifupdown.MAIN_FILE, f"{ifupdown.DIRECTORY}/")
 _UNITS = "/etc/systemd/system"
+_SCRIPTS = (
+    "/etc/rc.local",
+    "/etc/rc.d/rc.local",
+    "/etc/network/if-up.d/",
+    "/etc/NetworkManager/dispatcher.d/",
+)
+_SYSFS = ("/etc/sysfs.conf", "/etc/sysfs.d/")
 _WRITTEN = re.compile(r"\becho (\d+) ?> ?/sys/(?:class/net|bus/pci/devices)/([^/\s]+)/(?:device/)?sriov_numvfs\b")
 _SWITCHED = re.compile(r"\bdevlink dev eswitch set pci/([0-9a-f:.]+) .*?\bmode (legacy|switchdev)\b")
 _GIVEN_MTU = re.compile(r"\bip (?:-\S+ )*link set (?:dev )?(\S+) .*?\bmtu (\d+)")
 _SIZED = re.compile(r"\bethtool (?:-[GL]|--set-(?:ring|channels)) (\S+)((?: (?:rx|tx|combined) \d+)+)")
 _SIZE = re.compile(r" (rx|tx|combined) (\d+)")
+# mlnx_qos, cma_roce_tos and the files of mlnx-tools; dcb(8), lldptool(8), ethtool(8).
+_QOS = re.compile(
+    r"\b(?:(?:mlnx_qos|cma_roce_tos|lldptool|dcb)(?= )[^;&|]*? (?:-[id] ?|--interface[ =]|dev )|ethtool (?:-A|--pause) "
+    r"|echo \d+ ?> ?/sys/class/infiniband/(?=[^/\s]+/tc/))([^/\s]+)[^;&|]*"
+)
+_ASSIGNED = re.compile(r"(?m)^\s*(\S+?)\s*=\s*(\d+)")
+_VARIABLE = re.compile(r"(?m)^\s*(\w+)=[\"']?([\w.:-]+)[\"']?\s*$")
+_USED = re.compile(r"\$\{?(\w+)\}?")
+# A program of a unit that may be a script, after its prefixes and a shell.
+_RUN = re.compile(r"Exec\w+=[-@:+!|]*(?:\S*/(?:ba|da)?sh )?(/\S+)")
 _SIZES = {"rx": "rx_ring", "tx": "tx_ring", "combined": "channels"}
 _OF_LINKS = {
     MTU: "MTUBytes",
@@ -75,16 +95,19 @@ def read_set_elsewhere(
     probe: Probe,
     netdevs: Iterable[ReadNetdev],
     nics: Sequence[Nic],
+    rdma: Sequence[RdmaDevice],
 ) -> dict[str, list[SetElsewhere]]:
     """Return ``file``, ``key`` and ``value`` of everything that sets up ports at boot, by the port's interface name."""
     read = list(netdevs)
     ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
-    given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe), *_of_units(probe)]
+    given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe), *_of_scripts(probe)]
     given += [_Setting({name}, printable(path), key, value) for name, path, key, value in _of_links(probe, read, nics)]
+    given += [_Setting({name}, printable(path), VFS, value) for name, path, value in vfs_by_rules(probe, read, nics)]
     given += _of_tuned(probe, ports, {nic["address"]: nic for nic in nics})
     found: dict[str, list[SetElsewhere]] = {}
     for port in ports:
         keys = {port["name"], str(permanent_mac(port)).lower(), str(port["pci"])}
+        keys |= {device["name"] for device in rdma if device["pci"] == port["pci"]}
         settings: list[SetElsewhere] = [
             {"file": each.file, "key": each.key, "value": each.value} for each in given if keys & each.names
         ]
@@ -129,16 +152,28 @@ def _of_stanzas(probe: Probe) -> Iterator[_Setting]:
         yield from _settings_of(path, found)
 
 
-def _of_units(probe: Probe) -> Iterator[_Setting]:
-    """Yield what commands of enabled units set; ours run a program, which is not one of these."""
+def _of_scripts(probe: Probe) -> Iterator[_Setting]:
+    """Yield what files of sysfsutils, scripts and commands of enabled units set, and the scripts that these units run.
+
+    Our own unit runs a program.
+    """
     wanted = [name for name in probe.names(_UNITS) if name.endswith((".wants", ".requires"))]
     enabled = sorted({name for each in wanted for name in probe.names(f"{_UNITS}/{each}") if name.endswith(".service")})
-    for path, text in texts_of(probe, [f"{_UNITS}/{name}" for name in enabled]):
-        found: dict[tuple[str, str], str] = {}
-        for line in text.replace("\\\n", " ").splitlines():
-            if line.startswith("Exec"):
-                found.update(_of_command(" ".join(line.split())))
-        yield from _settings_of(path, found)
+    units = texts_of(probe, [f"{_UNITS}/{name}" for name in enabled])
+    run = sorted({path for _unit, text in units for path in _RUN.findall(text) if probe.data(path, 2) == b"#!"})
+    sysfs = [(path, _ASSIGNED.sub(r"echo \2 > /sys/\1", text)) for path, text in texts_of(probe, _SYSFS)]
+    for path, text in [*sysfs, *units, *texts_of(probe, [*_SCRIPTS, *run])]:
+        yield from _settings_of(path, _of_lines(text.replace("\\\n", " ")))
+
+
+def _of_lines(text: str) -> Mapping[tuple[str, str], str]:
+    """Return the settings that commands of a script or unit make, with the variables that have plain values."""
+    values = dict(_VARIABLE.findall(text))
+    found: dict[tuple[str, str], str] = {}
+    for line in _USED.sub(lambda used: values.get(used[1], used[0]), text).splitlines():
+        if not line.lstrip().startswith(("#", ";", "ExecStop")):
+            found.update(_of_command(" ".join(line.split())))
+    return found
 
 
 def _of_tuned(probe: Probe, ports: Iterable[ReadNetdev], nics: Mapping[str, Nic]) -> Iterator[_Setting]:
@@ -174,6 +209,7 @@ def _of_command(command: str, interface: str = "") -> Mapping[tuple[str, str], s
     found.update({(port, MTU): size for port, size in _GIVEN_MTU.findall(plain)})
     for port, sizes in _SIZED.findall(plain):
         found.update({(port, _SIZES[word]): size for word, size in _SIZE.findall(sizes)})
+    found.update({(each[1], QOS): printable(each[0].strip()) for each in _QOS.finditer(plain)})
     return {(interface if port in _THIS_INTERFACE else port, key): value for (port, key), value in found.items()}
 
 
@@ -195,6 +231,8 @@ def _of_netplan(probe: Probe) -> list[_Setting]:
                 known.add(value.lower() if ":" in value else value)
             elif key == "virtual-function-count" and parse_int(value) is not None:
                 given[definition, VFS] = (printable(path), value)
+            elif key == "mtu" and path > NETPLAN_FILE:
+                given[definition, MTU] = (printable(path), value)
             elif key == "embedded-switch-mode":
                 given[definition, ESWITCH] = (printable(path), value)
             elif key == "link":
