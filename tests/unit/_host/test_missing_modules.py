@@ -73,6 +73,21 @@ def test_what_a_host_does_not_tell_stays_planned(told: dict[str, Any] | None) ->
     assert {step["id"] for step in run(host(told))["executed"]} >= {"modules:ib_umd", "modules:rdma_ucm"}
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        ("/etc/modprobe.d/site.conf", "# blacklist ib_umd\nblacklist rdma-ucm\ninstall ib_umd /bin/true\n", True),
+        # NVIDIA's driver container loads them itself.
+        ("/etc/modprobe.d/blacklist-ofed-modules.conf", "blacklist rdma_ucm\n", False),
+    ],
+)
+def test_a_deny_list_that_keeps_the_boot_from_loading_a_module_is_told(path: str, text: str, told: bool) -> None:
+    kernel = host(answer("", 0))
+    kernel.tree.add_file(path, text)
+    notices = [each for each in run(kernel)["plan"]["notices"] if "denies" in each]
+    assert notices == [f"{path} denies rdma_ucm (blacklist): it is not loaded at boot; next: remove that line"] * told
+
+
 def driven(wish: dict[str, Any], kernel: Kernel) -> Mapping[str, Any]:
     wish = {"kernel_modules": ["knem-x"], "consents": {"driver_reload": True}, **wish}
     kernel.revive()

@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping, NamedTuple
 
-from ..machine.probe import Probe, printable
+from ..machine.probe import Probe, printable, texts_of
 from ..spec.driver_version import FIRST_DOCA, FIRST_DOCA_ONLY
 from .module_graph import CLIENT_MODULES, THIRD_PARTY
 from .shapes import Module, Stack
 
 MODULES = "/proc/modules"
 SYS_MODULE = "/sys/module"
+# NVIDIA's driver container (Mellanox/doca-driver-build) writes it while it swaps modules, which it loads itself.
+CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
+_DENIED = re.compile(r"^\s*blacklist\s+(\S+)", re.MULTILINE)
 _OFED_INFO = "/usr/bin/ofed_info"
 _MLX = ("mlx5_core", "mlx5_ib", "mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll", "mlx_compat", "mlx4_core", "mlx4_ib")
 _RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "vfio_pci")
@@ -48,7 +51,8 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Mo
     """Return the modules of RDMA and GPUs that are loaded or built in, and those in ``also`` in any state.
 
     Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``. A module of ``also`` that is not loaded
-    has ``missing`` if modinfo(8) reports that the running kernel has no such module.
+    has ``missing`` if modinfo(8) reports that the running kernel has no such module, and ``denied``, the file of
+    modprobe.d(5) with a ``blacklist`` of it.
     """
     wanted = {name.replace("-", "_") for name in also}
     loaded = parse_modules(probe.content(MODULES) or "")
@@ -61,6 +65,10 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Mo
             result[name] = _entry(probe, name, loaded.get(name), is_builtin and name not in loaded)
     for name in missing_modules(probe, kernel, sorted(name for name in wanted if not result[name]["loaded"])):
         result[name]["missing"] = True
+    denying = texts_of(probe, ("/etc/modprobe.d/",), (".conf",)) if wanted else ()
+    for path, text in [each for each in denying if each[0] != CONTAINER_BLACKLIST]:
+        for name in wanted & {given.replace("-", "_") for given in _DENIED.findall(text)}:
+            result[name]["denied"] = printable(path)
     return result
 
 

@@ -225,9 +225,13 @@ class _Module(TypedDict):
 
 
 class Module(_Module, total=False):
-    """A kernel module (kernel.py); ``missing`` is present if the running kernel has no such module."""
+    """A kernel module (kernel.py); ``missing`` is present if the running kernel has no such module.
+
+    ``denied``, if it is on a deny list, is the file.
+    """
 
     missing: bool
+    denied: str
 
 
 class Stack(TypedDict):

@@ -86,7 +86,7 @@ _PROFILE: dict[str, set[str]] = {
     "ipv4": {"route[0-9]*", "routing-rule[0-9]*"},
     "ipv6": {"route[0-9]*", "routing-rule[0-9]*"},
 }
-_NETWORK: dict[str, set[str]] = {"Match": {"*"}, "Link": {"MTUBytes", "ActivationPolicy"}}
+_NETWORK: dict[str, set[str]] = {"Match": {"*"}, "Link": {"MTUBytes", "ActivationPolicy", "Unmanaged"}}
 _STANZA_WORDS = ("auto", "allow-auto", "allow-hotplug", "source", "source-directory", "mtu")
 
 

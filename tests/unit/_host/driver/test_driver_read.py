@@ -16,17 +16,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blo
     read_open_files,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.modules import certificate_of_dkms
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
-    CONTAINER_BLACKLIST,
-    parse_modinfo,
-    read_driver,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo, read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
     container_owns,
     runs_what_is_installed,
     same_build,
     stale_blacklist,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import CONTAINER_BLACKLIST
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost

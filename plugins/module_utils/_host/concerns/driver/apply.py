@@ -13,11 +13,12 @@ from ...engine.operations import RELOAD_UNITS, Operation, RemoveFile, Run, Work
 from ...engine.steps import Step, key_of
 from ...facts import module_graph
 from ...facts.driver.modules import holds_another
-from ...facts.driver.read import CONTAINER_BLACKLIST, read_on_disk
+from ...facts.driver.read import read_on_disk
 from ...facts.driver.snapshot import empty_snapshot
 from ...facts.driver.status import UNREAD, builds_to_replace, installed_flavour, vendor_packages
 from ...facts.driver_shapes import DriverState
 from ...facts.host_state import NETDEV_DRIVER
+from ...facts.kernel import CONTAINER_BLACKLIST
 from ...machine.access import Host
 from ...machine.probe import Probe
 from ...spec.driver import ARCHIVE, DISTRIBUTION

@@ -24,7 +24,6 @@ from ...engine.steps import (
     make_step,
 )
 from ...facts.driver import blockers, openib
-from ...facts.driver.read import CONTAINER_BLACKLIST
 from ...facts.driver.status import (
     UNREAD,
     builds_to_replace,
@@ -37,6 +36,7 @@ from ...facts.driver.status import (
 )
 from ...facts.driver_shapes import DriverState
 from ...facts.host_state import NETDEV_DRIVER, HostState
+from ...facts.kernel import CONTAINER_BLACKLIST
 from ...spec.driver import CONTAINER, NEVER, REQUIRED, UNLOAD
 from ...spec.driver_families import FLAVOUR_TITLES, INBOX, VENDOR_FLAVOURS
 from ...spec.host import CONSENTS

@@ -70,6 +70,10 @@ def plan(context: Context) -> ConcernPlan:
     for name in wanted_modules(context):
         if name in missing:
             continue
+        # Unlike modprobe(8), systemd-modules-load(8) looks at it.
+        denied = context.actual.modules[name].get("denied") if name in context.actual.modules else None
+        if denied:
+            notices.append(f"{denied} denies {name} (blacklist): it is not loaded at boot; next: remove that line")
         now = not context.actual.is_loaded(name)
         boot = name not in listed_modules(context)
         if now or boot:

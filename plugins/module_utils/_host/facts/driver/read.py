@@ -17,7 +17,7 @@ from ...spec.driver_families import FIRMWARE_UPDATER, Family, family_of, header_
 from .. import module_graph
 from ..driver_shapes import Built, DriverState, Identity, Loaded, OnDisk
 from ..host_state import NETDEV_DRIVER
-from ..kernel import MODULES, SYS_MODULE, LoadedModule, parse_modules
+from ..kernel import CONTAINER_BLACKLIST, MODULES, SYS_MODULE, LoadedModule, parse_modules
 from ..own_files import JOURNAL
 from ..remote_storage import read_mounts
 from ..shapes import System
@@ -25,10 +25,9 @@ from . import openib
 from .blockers import CONTAINER_LOCK, read_open_files
 from .modules import LONGEST, beginning_of_module, build_id, read_initrd, read_key
 
-# NVIDIA's driver container creates the first when the driver is ready, and writes the second while it swaps modules
-# (Mellanox/doca-driver-build). A crash in between leaves the second behind.
+# NVIDIA's driver container creates it when the driver is ready (Mellanox/doca-driver-build). A crash before leaves
+# CONTAINER_BLACKLIST behind.
 CONTAINER_READY = "/run/mellanox/drivers/.driver-ready"
-CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
 _OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
 _DKMS = "/var/lib/dkms"
 _APT_INDEXES = "/var/lib/apt/lists"
