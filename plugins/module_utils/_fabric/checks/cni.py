@@ -54,6 +54,7 @@ _PLUGINS = [
 _MODES = {"macvlan": ("bridge", "private", "vepa", "passthru"), "ipvlan": ("l2", "l3", "l3s")}
 _NEEDS_DEVICE = {"host-device": ("device", "hwaddr", "kernelpath", "pciBusID"), "ib-sriov": ("deviceID",)}
 _NEEDS_DEVICE["sriov"] = _NEEDS_DEVICE["ib-sriov"]
+_IGNORED_TAGS = {"macvlan": ("vlan", "vlanId"), "ipvlan": ("vlan", "vlanId"), "vlan": ("vlan",)}
 
 
 def check_configuration(config: Any) -> list[Problem]:
@@ -127,6 +128,7 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
         problems.append(Problem(f"{path}type", f"{kind!r} is not known", meant))
     if kind in ("macvlan", "ipvlan", "ipoib"):
         problems += _check_child(path, kind, plugin)
+    problems += _check_ignored_tag(path, kind, plugin)
     if kind in ("ib-sriov", "sriov"):
         problems += _check_virtual_function(path, plugin)
     if kind == "ib-sriov":
@@ -160,6 +162,21 @@ def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
     ipam = plugin.get("ipam")
     if kind == "ipoib" and isinstance(ipam, dict) and ipam.get("type") == "dhcp":
         problems.append(Problem(f"{path}ipam.type", "dhcp does not work with the ipoib plugin", "use whereabouts"))
+    return problems
+
+
+def _check_ignored_tag(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
+    """Refuse a VLAN where the plugin reads none (``NetConf`` of the CNI project's macvlan, ipvlan and vlan).
+
+    Its pods would run untagged, each network of a port on the same wire: gpillon/k4all#11.
+    """
+    problems = []
+    for key in _IGNORED_TAGS.get(kind, ()):
+        if plugin.get(key):
+            own = f"{plugin.get('master') or 'PORT'}.{plugin[key]}"
+            hint = f"name the host's interface of that VLAN as the master ({own}), or use the type vlan with vlanId"
+            problem = f"{kind} ignores it: pods would not be in VLAN {plugin[key]}"
+            problems.append(Problem(f"{path}{key}", problem, "write vlanId" if kind == "vlan" else hint))
     return problems
 
 
