@@ -434,6 +434,27 @@ class TestBetween:
         networks("10.0.1.0/24").accepted()
         networks("10.0.0.128/25", master="ens2f0").accepted()
 
+    @pytest.mark.parametrize(
+        ("fields", "words"),
+        [
+            ({"type": "ipvlan"}, "ipvlan l2 is on p beside macvlan of default/n: a node that has one of them"),
+            ({"type": "ipvlan", "master": "r"}, ""),
+            ({"type": "ipvlan", "linkInContainer": True}, ""),
+            ({"type": "ipvlan", "master": "q", "mode": "l3"}, "ipvlan l3s is on q beside ipvlan l3 of default/a: the"),
+            ({"type": "ipvlan", "master": "q", "mode": "l3s"}, ""),
+            ({"type": "macvlan", "mode": "vepa"}, ""),
+            ({"type": "vlan", "vlanId": 5}, ""),
+        ],
+    )
+    def test_children_of_a_port_that_cannot_be_side_by_side_are_named(self, fields: Any, words: str) -> None:
+        configs = {"a": {"master": "p", **fields}, "b": {"type": "ipvlan", "master": "q", "mode": "l3s"}}
+        attachments = {name: {"config": json.dumps(config)} for name, config in configs.items()}
+        variables = {"network_attachments": attachments, "macvlan_networks": {"n": {"master": "p"}}}
+        notices = of_text(variables=variables).accepted().notices
+        found = [(notice.path, notice.problem) for notice in notices if " beside " in notice.problem]
+        assert len(found) == bool(words)
+        assert all(path.endswith("master") and problem.startswith(words) for path, problem in found)
+
     @pytest.mark.parametrize("section", ["ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin"])
     def test_a_section_for_the_cluster_and_for_nodes_is_refused(self, section: str) -> None:
         sriov = {**SRIOV, "config": '{"resourceList": [{"resourceName": "b", "selectors": {"vendors": ["15b3"]}}]}'}

@@ -162,6 +162,30 @@ def check_between(
     return [found for held in wires.values() for found in _between(held)]
 
 
+def rivals(attachments: Iterable[Attachment]) -> Iterator[tuple[str, Problem]]:
+    """Yield (where, problem) for each child of a port that may not be there beside that of an earlier attachment.
+
+    A port has the children of macvlan or those of ipvlan, and ipvlan's have one mode: a new one changes it for all
+    (Linux, ``macvlan_port_create``, ``ipvlan_port_create``, ``ipvlan_set_port_mode``). k8snetworkplumbingwg/multus-cni
+    #1339 is a user of both.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    for attachment in attachments:
+        for path, plugin in placed_plugins(attachment.config):
+            kind, port = str(plugin.get("type")), plugin.get("master")
+            if kind not in ("macvlan", "ipvlan") or not port or plugin.get("linkInContainer"):
+                continue
+            child = kind if kind == "macvlan" else f"ipvlan {plugin.get('mode') or 'l2'}"
+            other, where = first.setdefault(port, (child, attachment.where))
+            if child != other:
+                outcome = "a node that has one of them on the port refuses the other (device or resource busy)"
+                if "macvlan" not in (child, other):
+                    outcome = "the mode of the pod that came last counts for all on the port"
+                problem = f"{child} is on {port} beside {other} of {where}: {outcome}"
+                hint = "make both alike, or name another port; it is right if their pods are never on one node"
+                yield attachment.where, Problem(f"{path}master", problem, hint)
+
+
 def claims_by_wire(
     attachment: Attachment, pools: Mapping[PoolKey, Claim], asked: Sequence[tuple[str, str]] = ()
 ) -> Iterator[tuple[tuple[str, ...], list[Claim]]]:

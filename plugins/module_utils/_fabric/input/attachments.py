@@ -158,7 +158,7 @@ def _attachment(entry: dict[str, Any], place: Place, annotations: Place, has_con
 
 
 def check_between(networks: Sequence[Network], pools: Mapping[PoolKey, Claim]) -> None:
-    """Hold attachments against each other: names given twice, address ranges and pools that overlap."""
+    """Hold attachments against each other: names given twice, ranges and pools that overlap, children of one port."""
     first: dict[str, Network] = {}
     for network in networks:
         other = first.setdefault(network.full_name, network)
@@ -170,6 +170,10 @@ def check_between(networks: Sequence[Network], pools: Mapping[PoolKey, Claim]) -
     for where, problem in nad.check_between(given, pools):
         network = by_where[where]
         network.ipam_place.violations([problem])
+    for where, problem in nad.rivals(given):
+        network = by_where[where]
+        field = field_place(network.place, nad.field_of(problem.path))
+        (network.place.inside(problem.path) if network.kind == ATTACHMENT_KIND else field).remark(problem)
 
 
 def check_node_slices(networks: Sequence[Network], version: str, hosts: int) -> None:
