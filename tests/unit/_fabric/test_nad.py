@@ -391,7 +391,8 @@ BY_HAND = {**STATIC, "ipam": {"type": "static", "addresses": [{"address": "10.0.
         (rail("10.0.0.0/24"), True),
         (rail("10.0.0.0/24", exclude=["10.0.0.5/32"]), False),
         (rail("10.0.0.0/24", "rail1"), False),
-        (BY_HAND, False),
+        (BY_HAND, True),
+        ({**BY_HAND, "master": "rail1"}, False),
     ],
 )
 def test_an_address_given_by_hand_is_in_no_range_of_its_wire(one: dict[str, Any], clash: bool) -> None:
@@ -413,8 +414,11 @@ def test_an_address_that_a_pod_asks_for_is_in_no_range_of_its_wire() -> None:
     ((where, problem),) = check_between(items, {}, asked)
     assert (where, problem.path) == ("by-hand", "ipam, of Job j")
     assert problem.problem == "10.0.0.7 overlaps another range of the same network"
-    # whereabouts gives a pod none that it asks for, so it is nobody's.
-    assert check_between([items[0]._replace(key="ml/by-hand")], {}, asked) == []
+    # whereabouts adds what a pod asks for to what it assigns; host-local gives it from its own range only.
+    for ipam, found in (("whereabouts", ["by-hand"]), ("host-local", [])):
+        other = {**STATIC, "ipam": {"type": ipam, "range" if found else "subnet": "10.0.1.0/24"}}
+        items[1] = items[1]._replace(config=json.dumps(other))
+        assert [where for where, _problem in check_between(items, {}, asked)] == found
 
 
 def test_device_networks_share_the_wire_of_their_resource() -> None:

@@ -226,6 +226,47 @@ class TestNetworks:
         assert any("Multus has it for pods of ai alone" in notice.problem for notice in notices) is is_said
 
 
+FIXED = {"type": "static", "addresses": [{"address": "10.0.0.9/24"}]}
+ASKED = '[{"name": "net", "ips": ["10.0.0.6/24"]}]'
+MPI = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}
+
+
+def asking(kind: str, annotation: str, name: str = "a", **numbers: Any) -> Document:
+    document = workload(kind, {"restartPolicy": "Always"}, annotations={"k8s.v1.cni.cncf.io/networks": annotation})
+    document.content["metadata"]["name"] = name
+    document.content["spec"].update(numbers)
+    return document
+
+
+def of_workers(replicas: int) -> Document:
+    template = asking("Deployment", ASKED).content["spec"]["template"]
+    spec = {"mpiReplicaSpecs": {"Worker": {"replicas": replicas, "template": template}}}
+    return Document("p.yaml", {**MPI, "metadata": {"name": "a"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("ipam", "pods", "words"),
+    [
+        ({"type": "static"}, [asking("Deployment", ASKED)], ""),
+        ({"type": "static"}, [asking("Deployment", ASKED, replicas=3)], "10.0.0.6 of the network default/net to each"),
+        (FIXED, [asking("StatefulSet", "net@net1", replicas=2)], "10.0.0.9 of the network default/net to each of its"),
+        (FIXED, [asking("DaemonSet", "default/net")], "10.0.0.9 of the network default/net to each of its pods"),
+        ({"type": "static"}, [of_workers(1)], ""),
+        ({"type": "static"}, [of_workers(2)], "10.0.0.6 of the network default/net to each of its pods"),
+        ({"type": "whereabouts", "range": "10.0.1.0/24"}, [asking("DaemonSet", ASKED)], "10.0.0.6 of the network"),
+        ({"type": "host-local", "subnet": "10.0.0.0/24"}, [asking("DaemonSet", ASKED)], ""),
+        ({"type": "static"}, [asking("Pod", ASKED), asking("Pod", ASKED, "b")], "to its pods, as Pod a does"),
+        (FIXED, [asking("Pod", ASKED), asking("Pod", "net", "b")], ""),
+        (FIXED, [asking("Pod", "other, net"), asking("Pod", '[{"name": "net"}]', "b")], "to its pods, as Pod a does"),
+    ],
+)
+def test_an_address_by_hand_that_several_pods_get_is_named(ipam: Any, pods: list[Document], words: str) -> None:
+    config = json.dumps({"cniVersion": "1.0.0", "type": "macvlan", "master": "p", "ipam": ipam})
+    notices = Fabric(pods, [], variables={"network_attachments": {"net": {"config": config}}}).accepted().notices
+    found = [notice.problem for notice in notices if notice.problem.startswith("gives ")]
+    assert len(found) == bool(words) and all(words in problem for problem in found)
+
+
 def test_a_resource_no_plugin_offers_is_said_with_the_nearest() -> None:
     config = '{"configList": [{"resourceName": "rdma_shared_a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}'
     plugin = {"image": "p", "repository": "r/x", "version": "v1", "config": config}

@@ -82,7 +82,8 @@ class Claim(NamedTuple):
     """The addresses that one entry of a configuration may assign.
 
     ``intervals`` are inclusive, as integers of the family ``version`` (4 or 6). Claims of one ``pool`` are kept apart
-    from each other by the plugin itself. ``memory`` is where it remembers what is assigned, if that is not the pool.
+    from each other by the plugin itself; those without one, of addresses given by hand, by nobody. ``memory`` is where
+    it remembers what is assigned, if that is not the pool.
     """
 
     path: str
@@ -168,7 +169,7 @@ def _fixed_claims(ipam: Any, path: str) -> list[Claim]:
 
 def fixed_claim(address: Address, where: str) -> Claim:
     """Return the claim of a single address that pods are given by hand; no plugin keeps those apart."""
-    return Claim(where, str(address), address.version, ((int(address), int(address)),), "by hand")
+    return Claim(where, str(address), address.version, ((int(address), int(address)),), "")
 
 
 def gateways_kept_back(ipam: Any) -> set[int]:
@@ -225,13 +226,14 @@ def earlier_sharing(held: Sequence[Claim], owners: Sequence[str]) -> list[int | 
     ``owners`` are those of the claims; claims of one owner stand side by side.
     """
     spans = [[((claim.version, a), (claim.version, b)) for a, b in claim.intervals] for claim in held]
+    pools = [claim.pool or f"by hand {index}" for index, claim in enumerate(held)]
     holders = Holders([point for each in spans for span in each for point in span])
     found: list[int | None] = []
     for _owner, group in groupby(range(len(held)), lambda index: owners[index]):
         indexes = list(group)
-        found += [holders.first(held[index].pool, spans[index]) for index in indexes]
+        found += [holders.first(pools[index], spans[index]) for index in indexes]
         for index in indexes:
-            holders.add(index, held[index].pool, spans[index])
+            holders.add(index, pools[index], spans[index])
     return found
 
 

@@ -17,8 +17,8 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
 
 from ..common.jsontext import Problem, compact, parse_json
-from ..common.objects import Object, build
-from ..common.pods import NETWORKS, pod_templates
+from ..common.objects import Object, build, mapping_of
+from ..common.pods import NETWORKS, Path, pod_templates
 from . import node_slices, nv_ipam, sriov_networks
 from .cni import CNI_VERSION, RESOURCE_NAME, check_configuration, configuration_remarks, plugins_of, wire_of
 from .ipam import (
@@ -38,6 +38,9 @@ KIND = "NetworkAttachmentDefinition"
 COMPONENT = "network"
 NETWORK_KINDS = ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork", *sriov_networks.PROGRAMS)
 
+# Those that give a pod what it asks for and keep no record of it. Multus has it in CNI_ARGS, whatever the capabilities
+# of a network are (its ``DelegateAdd``, ``LoadIPAMConfig`` of static, ``handleEnvArgs`` of whereabouts).
+_BY_HAND = ("static", "whereabouts")
 _RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
 
 
@@ -202,7 +205,7 @@ def claims_by_wire(
                 *nv_ipam.claims(given, name, where, pools),
             ]
             # Of the IPAM programs that leave addresses to pods, the others keep them apart from their own.
-            pods = asked if given.get("type") == "static" else ()
+            pods = asked if given.get("type") in _BY_HAND else ()
             found = ((pod, parse_address(address.partition("/")[0], where)[0]) for pod, address in pods)
             held += [fixed_claim(address, f"{where}, of {pod}") for pod, address in found if address is not None]
             yield wire_of(plugin, attachment.annotations), held
@@ -212,19 +215,34 @@ def asked_addresses(objects: Iterable[Mapping[str, Any]]) -> dict[str, list[tupl
     """Return which addresses pods ask Multus for, (object, address) by the ``namespace/name`` of the network."""
     found: dict[str, list[tuple[str, str]]] = {}
     for body in objects:
-        metadata = body["metadata"]
-        namespace = metadata.get("namespace") or "default"
-        for _path, template in pod_templates(body):
-            about = template.get("metadata") if isinstance(template, Mapping) else None
-            annotations = about.get("annotations") if isinstance(about, Mapping) else None
-            text = annotations.get(NETWORKS) if isinstance(annotations, Mapping) else None
-            value, problems = parse_json(text) if isinstance(text, str) else (None, [])
-            for each in value if isinstance(value, list) and not problems else []:
-                ips = each.get("ips") if isinstance(each, Mapping) else None
-                network = f"{each.get('namespace') or namespace}/{each.get('name')}" if ips else ""
-                for address in ips if isinstance(ips, list) else []:
-                    found.setdefault(network, []).append((f"{body['kind']} {metadata['name']}", str(address)))
+        for _path, network, asked in asked_networks(body):
+            ips = asked.get("ips")
+            for address in ips if isinstance(ips, list) else []:
+                found.setdefault(network, []).append((f"{body['kind']} {body['metadata']['name']}", str(address)))
     return found
+
+
+def asked_networks(body: Mapping[str, Any]) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
+    """Yield (path of the pod, ``namespace/name``, what is asked of it) for each network that pods ask Multus for."""
+    home = mapping_of(body.get("metadata")).get("namespace") or "default"
+    for path, template in pod_templates(body):
+        text = mapping_of(mapping_of(mapping_of(template).get("metadata")).get("annotations")).get(NETWORKS)
+        value, problems = parse_json(text if isinstance(text, str) else "null")
+        for each in value if isinstance(value, list) else []:
+            if isinstance(each, Mapping):
+                yield path, f"{each.get('namespace') or home}/{each.get('name')}", each
+        for name in (part.strip().partition("@")[0] for part in str(text).split(",") if problems):
+            yield path, name if "/" in name else f"{home}/{name}", {}
+
+
+def given_by_hand(config: str, asked: Mapping[str, Any]) -> list[str]:
+    """Return which addresses of a pod on an attachment nobody keeps apart: those it asks for, or the attachment's."""
+    ips, found = asked.get("ips"), []
+    for ipam in (mapping_of(plugin.get("ipam")) for plugin in plugins_in(config)):
+        if ipam.get("type") in _BY_HAND:
+            found += ips if isinstance(ips, list) else [entry["address"] for entry in ipam.get("addresses") or []]
+    addresses = (parse_address(str(text).partition("/")[0], "")[0] for text in found)
+    return [str(address) for address in addresses if address is not None]
 
 
 def placed_plugins(config: str) -> list[tuple[str, dict[str, Any]]]:

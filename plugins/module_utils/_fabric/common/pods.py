@@ -90,6 +90,17 @@ def pod_templates(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
         yield from _found(content, path, ())
 
 
+def is_repeated(content: Mapping[str, Any], path: Path) -> bool:
+    """Tell whether an object runs several pods of its template at a path, by the numbers on the way there."""
+    value: Any = content
+    is_many = content.get("kind") == "DaemonSet"
+    for step in path[:-1]:
+        value = value[step]
+        counts = [value.get(key) for key in ("replicas", "parallelism")] if isinstance(value, Mapping) else []
+        is_many = is_many or any(isinstance(count, int) and count > 1 for count in counts)
+    return is_many
+
+
 def networks_of_machines(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
     """Yield (path, value) of each network that a virtual machine names."""
     if _group(content) == "kubevirt.io":

@@ -46,7 +46,7 @@ from .pools import note
 from .read import Input, fits, place_of, read
 from .resources import ATTACHMENT_KIND, Resource
 from .settings import DEFAULT_NAMESPACE, DIRECT, ENGINE, HELM, VARIABLES, complete, read_settings
-from .workloads import Surroundings, check_workload
+from .workloads import Surroundings, check_asked, check_workload
 
 FabricSpec = Dict[str, Any]
 HostReading = Tuple[Mapping[str, Any], List[Violation], List[Notice]]
@@ -296,6 +296,7 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     if settings.get(SETTING):
         opened = OPEN_NAMESPACES
     around = Surroundings(needed, offered, services, opened, claims.without_functions(given.objects))
+    check_asked(given.objects, {network.full_name: network.config for network in given.networks if network.valid})
     for resource in given.objects:
         check_workload(resource, around)
         check_data(resource)

@@ -16,10 +16,11 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import described, mismatch, nearest, shown
 
+from ..checks import nad
 from ..common.findings import Place
 from ..common.names import label_key, label_value
 from ..common.objects import mapping_of
-from ..common.pods import NETWORKS, is_of_kubernetes, networks_of_machines, pod_templates
+from ..common.pods import NETWORKS, is_of_kubernetes, is_repeated, networks_of_machines, pod_templates
 from ..common.quantities import parse_quantity
 from ..common.schema import missing_blank
 from . import attachments
@@ -89,6 +90,24 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             # Other controllers have rules of their own, and services by which their pods meet.
             _check_restart(resource.kind, spec, place.at("spec"))
         _check_containers(spec, place.at("spec"), around, meeting=is_ours)
+
+
+def check_asked(objects: Sequence[Resource], configs: Mapping[str, str]) -> None:
+    """Name addresses by hand that several pods get: all of a template have its annotation (multus-cni#346 and #589).
+
+    ``configs`` are those of networks, by ``namespace/name``.
+    """
+    first: dict[tuple[str, str], tuple[Place, str]] = {}
+    for resource in objects:
+        for path, name, asked in nad.asked_networks(resource.content):
+            place = resource.place.at(*path, "metadata", "annotations", NETWORKS)
+            for address in nad.given_by_hand(configs.get(name, ""), asked):
+                other, who = first.setdefault((name, address), (place, f"{resource.kind} {resource.name}"))
+                if other != place or is_repeated(resource.content, path):
+                    takers = f"its pods, as {who} does" if other != place else "each of its pods"
+                    problem = f"gives {address} of the network {name} to {takers}: one wire has an address once"
+                    hint = "have nv-ipam or whereabouts assign addresses, or make an object for each pod, with its own"
+                    place.notice(problem, hint)
 
 
 def _say_beside(resource: Resource) -> None:
