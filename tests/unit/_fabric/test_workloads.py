@@ -267,6 +267,34 @@ def test_an_address_by_hand_that_several_pods_get_is_named(ipam: Any, pods: list
     assert len(found) == bool(words) and all(words in problem for problem in found)
 
 
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        ({"ips": ["10.0.0.6/24"], "mac": "c2:b0:57:49:47:f1"}, ""),
+        ({"ips": None, "mac": "0A:58:0a:f4:02:06"}, ""),
+        ({"ips": "10.0.0.6/24"}, "ips"),
+        ({"mac": "f1:fd:59:0b:bd:2b"}, "mac"),
+        ({"mac": "0B-58-0a-f4-02-06"}, "mac"),
+    ],
+)
+def test_what_no_pod_can_be_given_on_a_network_is_refused(asked: dict[str, Any], path: str) -> None:
+    found = Fabric([asking("Pod", json.dumps([{"name": "net", **asked}]))], []).violations
+    assert [each.path.partition(" -> ")[2] for each in found] == [path] * bool(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_named"),
+    [({}, True), ({"exclude": ["10.0.0.6/32"]}, False), ({"type": "static", "range": None}, False)],
+)
+def test_an_address_that_whereabouts_assigns_to_others_as_well_is_named(fields: Any, is_named: bool) -> None:
+    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", **fields}
+    ipam = {key: value for key, value in ipam.items() if value is not None}
+    config = json.dumps({"cniVersion": "1.0.0", "type": "macvlan", "master": "p", "ipam": ipam})
+    variables = {"network_attachments": {"net": {"config": config}}}
+    notices = Fabric([asking("Pod", ASKED)], [], variables=variables).accepted().notices
+    assert any("from 10.0.0.0/24, so that others may get it" in notice.problem for notice in notices) is is_named
+
+
 def test_a_resource_no_plugin_offers_is_said_with_the_nearest() -> None:
     config = '{"configList": [{"resourceName": "rdma_shared_a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}'
     plugin = {"image": "p", "repository": "r/x", "version": "v1", "config": config}

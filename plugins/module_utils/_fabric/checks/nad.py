@@ -29,6 +29,7 @@ from .ipam import (
     fixed_claim,
     ignored_by_nv_ipam,
     parse_address,
+    shared_addresses,
     uses_node_slices,
 )
 from .nv_ipam import PoolKey
@@ -235,14 +236,37 @@ def asked_networks(body: Mapping[str, Any]) -> Iterator[tuple[Path, str, Mapping
             yield path, name if "/" in name else f"{home}/{name}", {}
 
 
-def given_by_hand(config: str, asked: Mapping[str, Any]) -> list[str]:
-    """Return which addresses of a pod on an attachment nobody keeps apart: those it asks for, or the attachment's."""
+def given_by_hand(config: str, asked: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return which addresses of a pod on an attachment nobody keeps apart: those it asks for, or the attachment's.
+
+    With each goes the range from which the attachment assigns it as well, or an empty text.
+    """
     ips, found = asked.get("ips"), []
     for ipam in (mapping_of(plugin.get("ipam")) for plugin in plugins_in(config)):
         if ipam.get("type") in _BY_HAND:
-            found += ips if isinstance(ips, list) else [entry["address"] for entry in ipam.get("addresses") or []]
-    addresses = (parse_address(str(text).partition("/")[0], "")[0] for text in found)
-    return [str(address) for address in addresses if address is not None]
+            texts = ips if isinstance(ips, list) else [entry["address"] for entry in ipam.get("addresses") or []]
+            addresses = (parse_address(str(text).partition("/")[0], "")[0] for text in texts)
+            held = [fixed_claim(address, "") for address in addresses if address is not None]
+            ranges = [claim for claim in claims(ipam, "") if claim.pool]
+            found += [
+                (one.text, next((each.text for each in ranges if shared_addresses(one, each)), "")) for one in held
+            ]
+    return found
+
+
+def refused_of_pod(asked: Mapping[str, Any]) -> list[Problem]:
+    """Return what Multus or the kernel refuses of what a pod asks of a network, so that the pod does not start.
+
+    The Go type of ``ips`` is a list since Multus 3.4 (``NetworkSelectionElement``). The address of a group is for no
+    interface (``is_valid_ether_addr``, EADDRNOTAVAIL): multus-cni#1378.
+    """
+    ips, mac, problems = asked.get("ips"), asked.get("mac"), []
+    if not isinstance(ips, (list, type(None))):
+        problems.append(Problem("ips", f"{mismatch(ips, 'a list')}: Multus refuses it", f'write ["{ips}"]'))
+    if isinstance(mac, str) and re.match(r"[0-9a-f][13579bdf]", mac, re.ASCII | re.IGNORECASE):
+        problem = f"{mac} is the address of a group: no interface takes it (cannot assign requested address)"
+        problems.append(Problem("mac", problem, "make its first byte even, such as 02"))
+    return problems
 
 
 def placed_plugins(config: str) -> list[tuple[str, dict[str, Any]]]:

@@ -95,13 +95,17 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
 def check_asked(objects: Sequence[Resource], configs: Mapping[str, str]) -> None:
     """Name addresses by hand that several pods get: all of a template have its annotation (multus-cni#346 and #589).
 
-    ``configs`` are those of networks, by ``namespace/name``.
+    Refuse what no pod can be given. ``configs`` are those of networks, by ``namespace/name``.
     """
     first: dict[tuple[str, str], tuple[Place, str]] = {}
     for resource in objects:
         for path, name, asked in nad.asked_networks(resource.content):
             place = resource.place.at(*path, "metadata", "annotations", NETWORKS)
-            for address in nad.given_by_hand(configs.get(name, ""), asked):
+            place.violations(nad.refused_of_pod(asked))
+            for address, range_ in nad.given_by_hand(configs.get(name, ""), asked):
+                if range_ and asked.get("ips"):
+                    problem = f"asks for {address} of {name}: whereabouts adds it, without a record, to what it assigns"
+                    place.notice(f"{problem} from {range_}, so that others may get it", f"add it to exclude of {name}")
                 other, who = first.setdefault((name, address), (place, f"{resource.kind} {resource.name}"))
                 if other != place or is_repeated(resource.content, path):
                     takers = f"its pods, as {who} does" if other != place else "each of its pods"
