@@ -25,7 +25,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import CONTAINER, RUN_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import EVENTS, PODS, Kinds, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import fetch_group, list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import (
+    fetch_group,
+    get_object,
+    list_objects,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
@@ -215,6 +219,12 @@ class NcclJobs:
         events = list_objects(self._connection, Key("v1", "Event", test.namespace, ""), EVENTS, about)
         cause = (event_reasons(events) or ["mpi-operator does not run" if self.mpi else "no event says why"])[0]
         text = f"{count} of {len(test.nodes)} pods were made in {test.ready_timeout} s"
+        job = get_object(self._connection, self._kinds, Key(*(MPI_JOB if self.mpi else JOB), test.namespace, test.name))
+        spec = (job or {}).get("spec") or {}
+        if (spec.get("runPolicy") or spec).get("suspend"):
+            cause = "the job is suspended, as those are that a queue such as Kueue's has not admitted"
+            step = "have the queue admit it, or use a namespace that it leaves alone (rdma_fabric_verify_namespace)"
+            return problem_of(text, cause, step)
         return problem_of(text, cause, "look at kubectl describe of the job, and at quotas of the namespace")
 
     def _log(self, pod: Mapping[str, Any]) -> str:

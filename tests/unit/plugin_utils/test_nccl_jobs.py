@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a job of NCCL tests has no pods, with an API server in memory whose controllers make none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.nccl_jobs import NcclJobs
+from ansible_collections.rdma.fabric.tests.unit._fabric.nccl_launch import a_test
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect
+
+SUSPENDED = "the job is suspended, as those are that a queue such as Kueue's has not admitted"
+
+
+@pytest.mark.parametrize(
+    ("mpi", "by_others", "cause"),
+    [
+        (False, {"suspend": True}, SUSPENDED),
+        (True, {"runPolicy": {"suspend": True}}, SUSPENDED),
+        (False, {}, "no event says why"),
+        (True, {"runPolicy": {"suspend": False}}, "mpi-operator does not run"),
+    ],
+)
+def test_a_job_without_pods_is_told_with_its_cause(mpi: bool, by_others: dict[str, Any], cause: str) -> None:
+    server = FakeServer()
+    server.plurals.update(jobs="Job", mpijobs="MPIJob")
+
+    def webhook(body: dict[str, Any]) -> None:
+        if body["kind"] in ("Job", "MPIJob"):
+            body["spec"].update(by_others)
+
+    server.after_apply = webhook
+    jobs = NcclJobs(connect(server), lambda _said: None)
+    jobs.mpi = mpi
+    (problem,) = jobs.run(a_test()).problems
+    assert (problem["problem"], problem["cause"]) == ("0 of 2 pods were made in 60 s", cause)
+    assert ("rdma_fabric_verify_namespace" in str(problem["next_step"])) is (cause == SUSPENDED)
