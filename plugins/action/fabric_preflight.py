@@ -37,7 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.pref
     plugins_with_cdi,
     without_cdi,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import diverted, has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
     DEFAULT_NAMESPACE,
     objects_of,
@@ -424,6 +424,7 @@ class ActionModule(ChartAction):
         )
         problems += [f"the cluster: {problem}" for problem in wrong]
         problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
+        notices += [each.sentence() for each in diverted(spec, of_cluster(read))]
         # Who may not look at nodes knows of none.
         notices += [*absent_nodes(pools, read.runtimes), *pools_too_small(pools, read.bodies)] if read.bodies else []
         # A host's node usually has its name.

@@ -20,7 +20,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlap
     neighbour,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import (
+    diverted,
+    has_ranges,
+    overlaps,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric
 
@@ -127,6 +131,56 @@ def test_a_part_of_the_network_of_pods_or_services_is_refused(kind: str, network
         assert "use a range outside of it" in line
 
 
+def routed(*routes: dict[str, Any], meta: str = "") -> dict[str, Any]:
+    ipam = json.dumps({"type": "static", "routes": list(routes)})
+    chain = {"metaPlugins": json.dumps({"type": meta})} if meta else {}
+    return spec_of(macvlan_networks={"rail-0": {"master": "rail0", "ipam": ipam, **chain}})
+
+
+def from_pool(kind: str, **pool_fields: Any) -> dict[str, Any]:
+    ipam = json.dumps({"type": "nv-ipam", "poolName": "rail-0", "poolType": kind.replace("_", "")})
+    return spec_of(
+        macvlan_networks={"rail-1": {"master": "rail0", "ipam": ipam}}, **{f"{kind}s": {"rail-0": pool_fields}}
+    )
+
+
+GATED: dict[str, Any] = {**IP_POOL, "gateway": "10.1.0.1"}
+V6: dict[str, Any] = {"cidr": "fd00:1::/64", "perNodeNetworkPrefix": 80, "gatewayIndex": 1, "defaultGateway": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "default", "over"),
+    [
+        (routed({"dst": "0.0.0.0/0", "gw": "10.1.0.1"}), ["0.0.0.0/0"], []),
+        (routed({"dst": "::/0"}), ["::/0"], []),
+        (routed({"dst": "10.0.0.0/8"}), [], ["pods in 10.244.0.0/24 (us) and services in 10.96.0.0/12 (us)"]),
+        (routed({"dst": "10.96.0.10/32"}), [], ["services in 10.96.0.0/12 (us)"]),
+        (from_pool("ip_pool", **GATED, defaultGateway=True), ["0.0.0.0/0"], []),
+        (from_pool("ip_pool", **GATED, routes=[{"dst": "10.96.0.0/12"}]), [], ["services in 10.96.0.0/12 (us)"]),
+        (from_pool("cidr_pool", **V6), ["::/0"], []),
+        (routed({"dst": "10.9.0.0/16"}, {"dst": "192.0.0.0/8"}), [], []),
+        (routed({"dst": "0.0.0.0/0", "table": 100}, {"dst": "10.0.0.0/8", "table": 100}), [], []),
+        (routed({"dst": "0.0.0.0/0", "priority": 100}), [], []),
+        (routed({"dst": "0.0.0.0/0"}, {"dst": "10.0.0.0/8"}, meta="sbr"), [], []),
+        (routed({"dst": "0.0.0.0/0"}, meta="route-override"), [], []),
+        # A gateway alone is no route, and nobody takes addresses from a pool that no network names.
+        (net(type="host-local", subnet="10.1.0.0/24", gateway="10.1.0.1"), [], []),
+        (net(type="whereabouts", range="10.1.0.0/24", gateway="10.1.0.1", exclude=["10.1.0.1/32"]), [], []),
+        (from_pool("ip_pool", **GATED), [], []),
+        (pool(gateway="10.1.0.1", defaultGateway=True), [], []),
+    ],
+)
+def test_a_route_that_takes_what_the_first_network_reaches_is_named(
+    spec: dict[str, Any], default: list[str], over: list[str]
+) -> None:
+    inside = Neighbours(pods=around("pods", ("us", "10.244.0.0/24")).pods)
+    inside = inside._replace(services=around("services", ("us", "10.96.0.0/12")).services)
+    without = [each.sentence() for each in preflight(spec) if "narrower route" in each.problem]
+    assert [each.partition(" takes services, DNS and other pods ")[0].rpartition(" ")[2] for each in without] == default
+    found = [each.problem for each in diverted(spec, inside)]
+    assert [each.partition(" takes ")[2].partition(" from pods of MacvlanNetwork/rail-")[0] for each in found] == over
+
+
 def test_many_are_counted() -> None:
     (line,) = said(pool(), "pods", *((f"node n{index}", f"10.1.0.{index * 16}/28") for index in range(9)))
     assert "10.1.0.0/28 (node n0), 10.1.0.16/28 (node n1), 10.1.0.32/28 (node n2) and 6 more" in line
@@ -146,6 +200,7 @@ def test_a_host_that_ansible_reaches_by_an_address_of_a_pool_is_refused_with_the
 
 def test_a_spec_without_networks_has_no_ranges() -> None:
     assert not has_ranges(spec_of())
+    assert has_ranges(routed({"dst": "10.0.0.0/8"}))
 
 
 def test_those_who_share_a_range_are_those_of_a_comparison_of_all_pairs() -> None:

@@ -357,13 +357,14 @@ API_SERVICE = {
 class TestAddressRanges:
     """Ranges of networks are held against what the cluster has, before a host is changed."""
 
-    def look(self, server: Server, folder: Path, subnet: str = "10.1.0.0/16") -> dict[str, Any]:
+    def look(self, server: Server, folder: Path, subnet: str = "10.1.0.0/16", **variables: Any) -> dict[str, Any]:
         server.behind.put("nodes", NODE)
         server.behind.plurals.update(servicecidrs="ServiceCIDR", services="Service")
         server.behind.put("servicecidrs", SERVICE_CIDR)
         server.behind.put("services", API_SERVICE)
         pool = {"rail-0": {**POOL["rail-0"], "subnet": subnet}}
-        wanted = run_action("fabric_input", {"ip_pools": pool, "nic_cluster_policy": {"nvIpam": {}}})["spec"]
+        given = {"ip_pools": pool, "nic_cluster_policy": {"nvIpam": {}}, **variables}
+        wanted = run_action("fabric_input", given)["spec"]
         arguments = {"spec": wanted, "kubeconfig": kubeconfig(folder / "k", server.address)}
         found: dict[str, Any] = run_action("fabric_preflight", arguments)
         return found
@@ -385,6 +386,15 @@ class TestAddressRanges:
         found = self.look(server, tmp_path)
         assert not found.get("failed"), found["msg"]
         assert [notice for notice in found["notices"] if "address ranges" in notice] == []
+
+    def test_a_route_over_networks_of_the_cluster_is_a_notice(self, tmp_path: Path, server: Server) -> None:
+        policy: dict[str, Any] = {"secondaryNetwork": {"multus": {}, "cniPlugins": {}}}
+        net = {"master": "rail0", "ipam": json.dumps({"type": "static", "routes": [{"dst": "10.0.0.0/8"}]})}
+        found = self.look(server, tmp_path, ip_pools={}, nic_cluster_policy=policy, macvlan_networks={"rail": net})
+        assert not found.get("failed"), found["msg"]
+        (notice,) = (each for each in found["notices"] if "narrower route" in each)
+        assert "10.0.0.0/8 takes pods in 10.244.0.0/24 (node gpu-01) and services in 10.96.0.0/16 (" in notice
+        assert "from pods of MacvlanNetwork/rail unless" in notice
 
     def test_an_older_server_tells_services_by_the_one_of_its_own(self, tmp_path: Path, server: Server) -> None:
         server.behind.unserved.add("servicecidrs")

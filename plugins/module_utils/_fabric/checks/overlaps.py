@@ -70,13 +70,16 @@ class Held:
         if hosts:
             problem = f"{claim.text} assigns addresses that hosts have: {_named(hosts)}"
             problems.append(Problem(claim.path, problem, "exclude them, or use another range"))
-        for what, networks in self._routed.items():
-            sharing = networks.sharing(claim)
-            if sharing:
-                problem = f"{claim.text} overlaps the network of the cluster's {what}: {_named(sharing)}"
-                hint = f"use a range outside of it: a pod of this network would not reach those {what} any more"
-                problems.append(Problem(claim.path, problem, hint))
+        for what, names in self.routed(claim):
+            problem = f"{claim.text} overlaps the network of the cluster's {what}: {names}"
+            hint = f"use a range outside of it: a pod of this network would not reach those {what} any more"
+            problems.append(Problem(claim.path, problem, hint))
         return problems
+
+    def routed(self, claim: Claim) -> list[tuple[str, str]]:
+        """Return ("pods" or "services", names of their networks) of those networks that share a claim."""
+        sharing = ((what, networks.sharing(claim)) for what, networks in self._routed.items())
+        return [(what, _named(found)) for what, found in sharing if found]
 
 
 class _Row(NamedTuple):

@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ..checks.instances import flaws_of
 from ..common.findings import path_text
 from ..common.objects import Object
-from .ranges import hosts_of, overlaps
+from .ranges import diverted, hosts_of, overlaps
 from .render import Wave, objects_of, render
 
 _DEPLOYMENT_PLACING = ("deploymentNodeAffinity", "deploymentTolerations")
@@ -31,8 +31,8 @@ def preflight(spec: Object) -> list[Notice]:
     if violations:
         raise InvalidInput(violations)
     if spec.get("chart"):
-        return []
-    return [*_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
+        return diverted(spec)
+    return [*diverted(spec), *_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
 
 
 def _misfits(waves: list[Wave]) -> list[Violation]:
