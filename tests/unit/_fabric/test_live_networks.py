@@ -73,6 +73,33 @@ def test_what_stays_as_it_is_is_not_looked_at_and_a_network_is_named_once() -> N
     assert "by what it is now" in notice
 
 
+def placed(kind: str, namespace: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "metadata": {"name": name, "namespace": namespace}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "fields", "told"),
+    [
+        ("IPPool", "rail", {"apiVersion": "nv-ipam.nvidia.com/v1alpha1"}, True),
+        ("CIDRPool", "rail", {"apiVersion": "nv-ipam.nvidia.com/v1alpha1"}, True),
+        ("DaemonSet", "whereabouts", {"apiVersion": "apps/v1"}, True),
+        ("IPPool", "rail", {"apiVersion": "crd.projectcalico.org/v1"}, False),
+        ("DaemonSet", "multus", {"apiVersion": "apps/v1"}, False),
+    ],
+)
+def test_a_record_of_addresses_that_stays_in_another_namespace_is_told(
+    kind: str, name: str, fields: dict[str, Any], told: bool
+) -> None:
+    before, after = (placed(kind, namespace, name, **fields) for namespace in ("kube-system", "fabric"))
+    same = from_pool("rail")
+    found = assigned_twice([(None, after), (same, same), (before, None)])
+    assert [each.partition(", where")[0] for each in found] == [
+        f"{kind} kube-system/{name} moves to the namespace fabric"
+    ] * told
+    assert assigned_twice([(None, after), (before, before)]) == []
+    assert assigned_twice([(before, None), (before, after)]) == []
+
+
 @pytest.mark.parametrize("body", [{"kind": "NetworkAttachmentDefinition", "metadata": {"name": "x"}}, pool("p", "no")])
 def test_what_nobody_can_read_assigns_nothing(body: dict[str, Any]) -> None:
     assert assigned_twice([(body, whereabouts()), (whereabouts(), body)]) == []

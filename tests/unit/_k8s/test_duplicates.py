@@ -50,7 +50,13 @@ def theirs(image: str = NFD, **metadata: Any) -> dict[str, Any]:
 def test_one_of_somebody_else_is_named_with_its_image_and_what_to_set(component: str, image: str, step: str) -> None:
     (notice,) = duplicates([pushed(component)], [theirs(image)])
     assert notice.startswith(f"DaemonSet gpu-operator/worker ({image}) is another ")
-    assert f"{step}, or remove the other one)" in notice
+    has_addresses = component in ("whereabouts", "nv-ipam")
+    removal = (
+        "end the pods that have addresses of the other one and then remove it"
+        if has_addresses
+        else "remove the other one"
+    )
+    assert f"{step}, or {removal})" in notice
 
 
 def test_what_is_not_pushed_is_not_named() -> None:

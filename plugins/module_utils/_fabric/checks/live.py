@@ -5,12 +5,13 @@
 
 Every IPAM plugin remembers what it has assigned by a name: whereabouts by ``network_name`` (``IPPoolName`` and
 ``NormalizeIP`` of its pkg/storage/kubernetes), nv-ipam by the pool, host-local by the network. By another name it
-assigns the same addresses once more, while the pods that run keep theirs.
+assigns the same addresses once more, while the pods that run keep theirs. So it is in another namespace: whereabouts
+has its IPPools in that of its DaemonSet (script/install-cni.sh), nv-ipam the parts of nodes in the status of a pool.
 """
 
 from __future__ import annotations
 
-from typing import Any, Collection, Iterable, Iterator, Mapping
+from typing import Any, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import REQUIRED, selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -45,7 +46,27 @@ def assigned_twice(changes: Iterable[tuple[Body | None, Body | None]]) -> list[s
                     "end the pods on it first)"
                 )
                 found.setdefault(network, said)
-    return list(found.values())
+    return [*_moved_records(pairs), *found.values()]
+
+
+def _moved_records(pairs: Sequence[tuple[Body | None, Body | None]]) -> Iterator[str]:
+    """Yield a notice for whereabouts and each pool of nv-ipam that begin anew in another namespace."""
+    left, made = (_records([pair[side] for pair in pairs if pair[1 - side] is None]) for side in (0, 1))
+    for kind, name in sorted(left.keys() & made.keys()):
+        yield (
+            f"{kind} {left[kind, name]}/{name} moves to the namespace {made[kind, name]}, where nothing is recorded of "
+            "the addresses that pods have: others may get them, too (next: keep the namespace, or end the pods on its "
+            "networks first)"
+        )
+
+
+def _records(bodies: Sequence[Body | None]) -> dict[tuple[str, str], str]:
+    """Return the namespaces of what has its record of addresses there, by kind and name."""
+    known = [(str(body.get("kind")), body["metadata"]) for body in bodies if body is not None]
+    recording = ("DaemonSet whereabouts", *(f"{pool['kind']} {pool['name']}" for pool in _pools(bodies)))
+    return {
+        (kind, its["name"]): str(its.get("namespace")) for kind, its in known if f"{kind} {its['name']}" in recording
+    }
 
 
 def _held(body: Body | None, pools: Mapping[nv_ipam.PoolKey, Claim]) -> list[tuple[tuple[str, ...], str, Claim]]:

@@ -16,7 +16,8 @@ from .objects import MANAGED_BY, MANAGER, SET_LABEL, Key, key_of
 from .operators import base_name, containers_of
 
 _COMPONENT = "app.kubernetes.io/component"
-_FILES = "both would put the same files on nodes"
+_FILES = "both would put the same files on nodes and keep a record of addresses each"
+_ADDRESSES = "end the pods that have addresses of the other one and then remove it"
 _RESOURCES = "of a resource that both serve, a node has the devices of the one that registers last"
 # It labels no node, and comes in the image of what does.
 _OF_TOPOLOGY = "nfd-topology-updater"
@@ -26,7 +27,7 @@ _OF_TOPOLOGY = "nfd-topology-updater"
 class _Program:
     """What a component is called, what its image has in the last part of its name, and what two of them come to.
 
-    ``step`` leaves it out, ``step_of_kinds`` its definitions where others ask for them, too.
+    ``step`` leaves it out, ``step_of_kinds`` its definitions where others ask for them, too, ``removal`` the other one.
     """
 
     name: str
@@ -34,6 +35,7 @@ class _Program:
     clash: str
     step: str
     step_of_kinds: str = ""
+    removal: str = "remove the other one"
 
 
 _PROGRAMS = {
@@ -50,8 +52,10 @@ _PROGRAMS = {
         "leave secondaryNetwork.multus out",
         "leave all networks out",
     ),
-    "whereabouts": _Program("whereabouts", "whereabouts", _FILES, "leave secondaryNetwork.ipamPlugin out"),
-    "nv-ipam": _Program("nv-ipam", "nvidia-k8s-ipam", _FILES, "leave nvIpam out"),
+    "whereabouts": _Program(
+        "whereabouts", "whereabouts", _FILES, "leave secondaryNetwork.ipamPlugin out", removal=_ADDRESSES
+    ),
+    "nv-ipam": _Program("nv-ipam", "nvidia-k8s-ipam", _FILES, "leave nvIpam out", removal=_ADDRESSES),
     "rdma-shared-device-plugin": _Program(
         "RDMA shared device plugin",
         "k8s-rdma-shared-dev-plugin",
@@ -100,7 +104,7 @@ def duplicates(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str,
             image = _image_of(body, program)
             if image:
                 says = f"{key} ({image}) is another {program.name}, and {program.clash}"
-                found.append(f"{says} (next: {program.step}, or remove the other one)")
+                found.append(f"{says} (next: {program.step}, or {program.removal})")
     return sorted(found)
 
 
