@@ -46,6 +46,10 @@ class Need(NamedTuple):
     link: str = ""
 
 
+ISOLATE = (
+    'set "rdmaIsolation": true of ib-sriov, without the rdma plugin, in a NetworkAttachmentDefinition: a '
+    "SriovIBNetwork has no field for it, and brings ib-sriov to the nodes"
+)
 _ON_MASTER = ("macvlan", "ipvlan", "vlan")
 _MODULES = "load it (rdma_fabric_kernel_modules)"
 _SPEC_GO = "k8s-rdma-shared-dev-plugin: pkg/resources/rdma_device_spec.go; rdma-core: kernel-boot/modules"
@@ -225,6 +229,14 @@ NEEDS: tuple[Need, ...] = (
             ("rdma", "", "awareness mode is set to shared|failed to move RDMA device"),
             ("ib-sriov", "rdmaIsolation", ""),
         )
+    ),
+    Need(
+        ("rdma",),
+        LINK,
+        ("Ethernet",),
+        "VFs of Ethernet ports: the kernel deletes the IPoIB interface of an RDMA device that is moved",
+        ISOLATE,
+        "rdma-cni#21; ib-sriov-cni: README",
     ),
     Need(
         ("rdma",),

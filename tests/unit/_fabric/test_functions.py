@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -489,15 +489,26 @@ class TestExclusive:
     """With exclusive RDMA a pod sees the devices alone that its network moves."""
 
     POOL = resource("SriovNetworkPoolConfig", "pool", {"rdmaMode": "exclusive"}, "pool.yaml")
-    LEFT = "leaves the RDMA device of a pod on the node"
+    LEFT = "leaves pods without a usable RDMA device"
+    CHAINED: ClassVar[dict[str, Any]] = {"metaPlugins": '{"type": "sbr"}, {"type": "rdma"}'}
 
-    @pytest.mark.parametrize("kind", ["SriovNetwork", "SriovIBNetwork", "HostDeviceNetwork"])
-    def test_a_network_without_the_program_that_moves_devices_is_named(self, kind: str) -> None:
-        network = resource(kind, "net", {"resourceName": "vfs"}, "net.yaml")
+    @pytest.mark.parametrize(
+        ("kind", "spec", "step"),
+        [
+            ("SriovNetwork", {}, 'metaPlugins with {"type": "rdma"}'),
+            ("HostDeviceNetwork", {}, 'metaPlugins with {"type": "rdma"}'),
+            ("SriovIBNetwork", {}, '"rdmaIsolation": true of ib-sriov, without the rdma'),
+            ("SriovIBNetwork", CHAINED, '"rdmaIsolation": true of ib-sriov, without the rdma'),
+        ],
+    )
+    def test_a_network_without_the_program_that_moves_devices_is_named(
+        self, kind: str, spec: dict[str, Any], step: str
+    ) -> None:
+        network = resource(kind, "net", {"resourceName": "vfs", **spec}, "net.yaml")
         notice = fabric_of(self.POOL, policy(isRdma=True), network).accepted().said(self.LEFT)
         assert notice.problem.endswith("RDMA is exclusive (SriovNetworkPoolConfig/pool)")
         assert notice.source == "net.yaml"
-        assert '{"type": "rdma"}' in notice.hint
+        assert step in notice.hint
 
     def test_a_host_may_ask_for_it_and_a_section_of_the_policy_offer_the_resource(self) -> None:
         section = {"sriovDevicePlugin": {"config": json.dumps(SRIOV)}}
@@ -514,7 +525,7 @@ class TestExclusive:
         [
             ([policy(isRdma=True)], {}),
             ([POOL, policy()], {}),
-            ([POOL, policy(isRdma=True)], {"metaPlugins": '{"type": "sbr"}, {"type": "rdma"}'}),
+            ([POOL, policy(isRdma=True)], CHAINED),
         ],
     )
     def test_others_are_not(self, documents: list[Document], spec: dict[str, Any]) -> None:

@@ -137,6 +137,12 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         "they are shared on b; next: set rdma_fabric_netns_mode: exclusive",
     ),
     (chained(type="rdma"), {"netns": "shared"}, "rdma needs exclusive RDMA devices, which alone move into a pod's"),
+    (
+        chained(type="rdma"),
+        {**IB, "netns": "exclusive"},
+        "rdma needs VFs of Ethernet ports: the kernel deletes the IPoIB interface of an RDMA device that is moved: "
+        "it is InfiniBand on b; next: set \"rdmaIsolation\": true of ib-sriov",
+    ),
     (chained(type="rdma"), {**OLD, "netns": "exclusive"}, "or newer: kernel 4.15.0-20-generic on b"),
     (network({"type": "host-device", "device": "bond9"}), ETHER, "has no RDMA device that goes along: it is bond on b"),
     (

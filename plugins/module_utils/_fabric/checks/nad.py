@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import ISOLATE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
 
 from ..common.jsontext import Problem, compact, parse_json
@@ -326,15 +327,17 @@ def waits_for_guid(config: str) -> list[str]:
     return [f"{path}{waiting}" for path, plugin in plugins if plugin.get(waiting) is True]
 
 
-def moves_rdma_device(config: str) -> bool:
-    """Return whether an attachment's valid configuration moves the RDMA device to where the pod is.
+def step_to_move_rdma_device(plugins: Sequence[Object]) -> str:
+    """Return what has the plugins of an attachment move the RDMA device to where the pod is; empty where they do.
 
-    ib-sriov does that itself where it is told to (``rdmaIsolation`` of its ``pkg/types``).
+    ib-sriov does that itself where it is told to, and the rdma plugin can't behind it (ib-sriov-cni: README).
     """
-    return any(
-        each.get("type") == sriov_networks.MOVER or (each.get("type") == "ib-sriov" and each.get("rdmaIsolation"))
-        for each in plugins_in(config)
-    )
+    isolates = [bool(each.get("rdmaIsolation")) for each in plugins if each.get("type") == "ib-sriov"]
+    if isolates:
+        return "" if all(isolates) else ISOLATE
+    if any(each.get("type") == sriov_networks.MOVER for each in plugins):
+        return ""
+    return 'chain the rdma plugin: metaPlugins with {"type": "rdma"}, which brings it to the nodes'
 
 
 def plugins_in(config: str) -> list[dict[str, Any]]:

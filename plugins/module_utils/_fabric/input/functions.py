@@ -385,8 +385,8 @@ def check_moved(
 ) -> None:
     """Name networks whose pods get no RDMA device: with exclusive RDMA somebody has to move it to where the pod is.
 
-    Source: the README of rdma-cni. ``hosts`` are the desired states by inventory name, ``sections`` the policies that
-    may have a SR-IOV device plugin.
+    Sources: the READMEs of rdma-cni and ib-sriov-cni. ``hosts`` are the desired states by inventory name, ``sections``
+    the policies that may have a SR-IOV device plugin.
     """
     exclusive = [config.request["source"] for config in configs if config.request["netns_mode"] == "exclusive"]
     exclusive += [
@@ -398,13 +398,10 @@ def check_moved(
     for each in sections:
         resources.update(rdma_resources(plugin_config(each.spec, "sriovDevicePlugin") or {"resourceList": []}))
     for network in networks:
-        stays = network.valid and not nad.moves_rdma_device(network.config)
-        if stays and network.annotations.get(RESOURCE_NAME) in resources:
-            problem = (
-                f"leaves the RDMA device of a pod on the node: RDMA is exclusive ({named(exclusive, _MOST_NAMED)})"
-            )
-            hint = 'chain the rdma plugin: metaPlugins with {"type": "rdma"}, which brings it to the nodes, too'
-            network.place.notice(problem, hint)
+        step = nad.step_to_move_rdma_device(nad.plugins_in(network.config)) if network.valid else ""
+        if step and network.annotations.get(RESOURCE_NAME) in resources:
+            problem = f"leaves pods without a usable RDMA device: RDMA is exclusive ({named(exclusive, _MOST_NAMED)})"
+            network.place.notice(problem, step)
 
 
 def check_legacy_settings(policies: Iterable[FunctionPolicy], networks: Iterable[Network]) -> None:
