@@ -9,6 +9,7 @@ import contextlib
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils import _needs as table
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import (
     LINKS,
     OF_PORTS,
@@ -262,6 +263,11 @@ def _of_network(
     for plugin in network["plugins"]:
         component = str(plugin.get("type"))
         yield from _judged(about, component, [*needs_of(component, plugin)], ports, plugin.get("mtu"))
+    step = nad.step_to_move_rdma_device(network["plugins"])
+    own = [found for offer, found in taken if offer.gives_rdma and offer.resource == network["resource"]]
+    left = [host.name for host in hosts if host.netns == "exclusive" and any(each.get(host.name) for each in own)]
+    if step and left:
+        yield f"{about}: pods get no usable RDMA device: RDMA is exclusive on {named(left)}; next: {step}"
 
 
 def _port(function: Function) -> Port:

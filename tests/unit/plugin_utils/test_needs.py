@@ -137,6 +137,18 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         "they are shared on b; next: set rdma_fabric_netns_mode: exclusive",
     ),
     (chained(type="rdma"), {"netns": "shared"}, "rdma needs exclusive RDMA devices, which alone move into a pod's"),
+    *(
+        (
+            {**sriov(isRdma=True), **network({"type": program}, OF_VF)},
+            {**link, "vfs": 1, "netns": "exclusive"},
+            f"ai/net: pods get no usable RDMA device: RDMA is exclusive on b; next: {step}",
+        )
+        for program, link, step in (
+            ("sriov", ETHER, "chain the rdma plugin"),
+            ("host-device", ETHER, "chain the rdma plugin"),
+            ("ib-sriov", IB, 'set "rdmaIsolation": true'),
+        )
+    ),
     (
         chained(type="rdma"),
         {**IB, "netns": "exclusive"},
@@ -196,9 +208,15 @@ FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (sriov(pfNames=["rail0#0-3"], isRdma=True, devices=["101e"]), {"makes": 4}),
     (shared(), {"netns": "shared"}),
     (
-        {**sriov(), **network({"type": "ib-sriov", "rdmaIsolation": True}, OF_VF)},
+        {**sriov(isRdma=True), **network({"type": "ib-sriov", "rdmaIsolation": True}, OF_VF)},
         {**IB, "vfs": 1, "netns": "exclusive"},
     ),
+    (
+        {**sriov(isRdma=True), **network({"plugins": [{"type": "sriov"}, {"type": "rdma"}]}, OF_VF)},
+        {"vfs": 1, "netns": "exclusive"},
+    ),
+    ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {"vfs": 1, "netns": "exclusive"}),
+    ({**sriov(isRdma=True), **network({"type": "sriov"}, OF_VF)}, {"vfs": 1, "netns": "shared"}),
 ]
 
 

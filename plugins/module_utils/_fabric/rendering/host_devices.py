@@ -36,6 +36,11 @@ class Offer(NamedTuple):
     pod: Body
     ports_by_name: bool
 
+    @property
+    def gives_rdma(self) -> bool:
+        """Whether pods get the RDMA device of a function that is theirs alone."""
+        return self.plugin == SRIOV and any(each.get("isRdma") for each in self.selectors)
+
     def runs_on(self, name: str, labels: Mapping[str, str]) -> bool:
         """Tell whether the plugin runs on a node with these labels, once the container of its driver is ready."""
         return selects(self.pod, {"metadata": {"name": name, "labels": {**labels, WAIT_LABEL: "false"}}})
