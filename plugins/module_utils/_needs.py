@@ -16,6 +16,7 @@ Release = Tuple[int, int, int]
 
 SHARED, SRIOV = "rdma-shared-device-plugin", "sriov-device-plugin"
 MODULE, LINK, FREE, MTU, PCI, NETNS = "module", "link", "free", "mtu", "pci", "netns"
+ESWITCH, LEGACY, SWITCHDEV, BRIDGED = "eswitch", "legacy", "switchdev", "bridged switchdev"
 DRIVER, PART, NOT_KERNEL, PROGRAM, PODS = "driver", "part", "not kernel", "program", "pods"
 """Kinds of needs. Those of a ``program`` are held against the input, of the driver for a ``part`` of the traffic by the
 report, and those of ``pods`` are said by the page alone."""
@@ -196,6 +197,26 @@ NEEDS: tuple[Need, ...] = (
         "VFs of Ethernet ports, whose MAC addresses and VLANs it sets",
         "use a SriovIBNetwork there",
         "sriov-cni: README",
+    ),
+    Need(
+        ("sriov",),
+        ESWITCH,
+        (LEGACY, BRIDGED),
+        "VFs of a port in legacy mode: in switchdev mode nothing arrives that the host does not forward",
+        "use an OVSNetwork, or bridge the port with the representors of its VFs",
+        "Linux: Documentation/networking/representors.rst",
+    ),
+    *(
+        Need(
+            ("sriov",),
+            ESWITCH,
+            (LEGACY,),
+            f"VFs of a port in legacy mode to set {key}: in switchdev mode pods do not start",
+            "leave it out of the network, or set eswitch_mode: legacy",
+            "Linux: esw/legacy.c and eswitch.c of mlx5; sriov-cni: ApplyVFConfig of pkg/sriov",
+            when=key,
+        )
+        for key in ("vlan", "trust", "spoofchk")
     ),
     Need(
         ("ib-sriov",),

@@ -36,13 +36,17 @@ _LAYERS = {word: layer for layer, word in LINKS.items()}
 
 
 class Port(NamedTuple):
-    """An interface of one host: ``link`` as the kernel says it or empty, ``above`` the bond or bridge it belongs to."""
+    """An interface of one host: ``link`` as the kernel says it or empty, ``above`` the bond or bridge it belongs to.
+
+    ``eswitch`` is the mode of the e-switch, of a VF that of its port, empty where it is not known.
+    """
 
     link: str
     mtu: int | None
     above: str | None
     is_pci: bool = True
     kind: str = ""
+    eswitch: str = ""
 
 
 class Host(NamedTuple):
@@ -177,12 +181,17 @@ def _ports(document: Document, moved: Mapping[str, str]) -> Iterator[tuple[str, 
     """Yield the interfaces of a host, with the names and MTUs that its plan gives them."""
     asked = (document.get("desired") or {}).get("interfaces") or []
     links = {nic["address"]: nic["link_layer"] or "" for nic in document["facts"]["nics"]}
+    modes = {address: each["mode"] or "" for address, each in (document["facts"].get("eswitch") or {}).items()}
+    switched = [each for each in document["plan"]["steps"] if each["concern"] == "eswitch"]
+    modes.update((str(each["id"]).partition(":")[2], each["to"]) for each in switched if each["status"] == "planned")
     for netdev in document["facts"]["netdevs"]:
         name, pci = moved.get(netdev["name"], netdev["name"]), netdev["pci"]
         own = [each for each in asked if name in (each.get("name"), each.get("current_name"))]
         own += [each for each in asked if each.get("pci") and each["pci"] == pci]
         mtu = next((each["mtu"] for each in own if each.get("mtu")), None) or netdev["mtu"]
-        yield name, Port(links.get(pci or "", ""), mtu, netdev["master"], bool(pci), netdev.get("kind") or "")
+        mode = modes.get(pci or "", "")
+        mode = table.BRIDGED if mode == table.SWITCHDEV and netdev["master"] else mode
+        yield name, Port(links.get(pci or "", ""), mtu, netdev["master"], bool(pci), netdev.get("kind") or "", mode)
 
 
 _DECIDED = frozenset(("isRdma", "drivers", "linkTypes"))
@@ -219,6 +228,9 @@ _JUDGES: Mapping[str, Callable[[Need, Host, Port, Any], str]] = {
     table.NETNS: lambda need, host, _port, _mtu: (
         f"they are {host.netns}" if host.netns and host.netns not in need.want else ""
     ),
+    table.ESWITCH: lambda need, _host, port, _mtu: (
+        f"it is in {port.eswitch} mode" if port.eswitch and port.eswitch not in need.want else ""
+    ),
     table.DRIVER: lambda need, host, _port, _mtu: too_old(host.facts, need),
     table.NOT_KERNEL: lambda need, host, _port, _mtu: (
         str(host.facts["system"]["kernel"]) if str(host.facts["system"]["kernel"]).startswith(need.want) else ""
@@ -253,7 +265,7 @@ def _of_network(
         own = [found for offer, found in taken if offer.resource == network["resource"]]
         given = [(host, each) for host in hosts for found in own for each in found.get(host.name, ())]
         given += [(host, each) for host in hosts for each in host.functions if each.address == address]
-        ports = [(host, _port(each)) for host, each in given]
+        ports = [(host, _port(host, each)) for host, each in given]
         if not address and not network["resource"]:
             ports = [(host, Port("", None, None)) for host in hosts]
     about = f"network {network['network']}"
@@ -270,8 +282,9 @@ def _of_network(
         yield f"{about}: pods get no usable RDMA device: RDMA is exclusive on {named(left)}; next: {step}"
 
 
-def _port(function: Function) -> Port:
-    return Port(_LAYERS.get(function.link, ""), None, None)
+def _port(host: Host, function: Function) -> Port:
+    port = host.ports.get(function.port[0]) if function.port else None
+    return Port(_LAYERS.get(function.link, ""), None, None, eswitch=port.eswitch if port else "")
 
 
 def _needs(offer: Offer) -> list[Need]:
@@ -281,7 +294,7 @@ def _needs(offer: Offer) -> list[Need]:
 
 def _of_resource(offer: Offer, taken: Taken, hosts: Sequence[Host], whole: bool) -> Iterator[str]:
     about, by_name = f"resource {offer.resource}", {host.name: host for host in hosts}
-    ports = [(by_name[name], _port(each)) for name, functions in taken.items() for each in functions]
+    ports = [(by_name[name], _port(by_name[name], each)) for name, functions in taken.items() for each in functions]
     names = [
         str(name).partition("#")[0]
         for each in offer.selectors
@@ -397,7 +410,8 @@ def _devices(taken: Sequence[tuple[Offer, Taken]], hosts: Sequence[Host]) -> lis
         counts: dict[int, list[str]] = {}
         needs = _needs(offer) if offer.plugin == table.SHARED else []
         for host, functions in of_hosts.items():
-            met = [each for each in functions if not any(_judged("", "", needs, [(by_name[host], _port(each))]))]
+            own = by_name[host]
+            met = [each for each in functions if not any(_judged("", "", needs, [(own, _port(own, each))]))]
             counts.setdefault(len(met), []).append(host)
         told = [
             f"{counted(count, 'device')} on {counted(len(hosts), 'host')}" if count else f"0 on {named(hosts)}"

@@ -45,6 +45,8 @@ def document(host: str = "a", *, link: str = "Ethernet", mtu: int = 1500, **more
     steps: list[dict[str, Any]] = [
         {"concern": "modules", "status": "planned", "target": name, "to": "loaded"} for name in more.get("planned", ())
     ]
+    if "planned_mode" in more:
+        steps.append({"concern": "eswitch", "status": "planned", "id": f"eswitch:{PCI}", "to": more["planned_mode"]})
     if "makes" in more:
         steps.append({"concern": "vfs", "status": "planned", "id": f"vfs:{PCI}", "to": more["makes"]})
     return {
@@ -55,6 +57,7 @@ def document(host: str = "a", *, link: str = "Ethernet", mtu: int = 1500, **more
             "nics": [port, *functions],
             "labels": LABELS,
             "uplinks": [],
+            "eswitch": {PCI: {"mode": more["mode"]}} if "mode" in more else {},
             "modules": {name: {"loaded": False} for name in more.get("lacking", ())},
             "stack": {"flavour": "inbox", "version": None},
             "system": {"kernel": more.get("kernel", "6.8.0-60-generic"), "os": {"id": "ubuntu", "id_like": []}},
@@ -125,6 +128,29 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         for kernel in ("4.18.0-477.10.1.el8_8", "5.14.0-284.11.1.el9_2")
     ),
     ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {**IB, "vfs": 1}, "sriov needs VFs of Ethernet ports"),
+    *(
+        (
+            {**sriov(), **network({"type": "sriov"}, OF_VF)},
+            host,
+            "does not forward: it is in switchdev mode on b; next:",
+        )
+        for host in ({"vfs": 1, "mode": "switchdev"}, {"makes": 1, "mode": "legacy", "planned_mode": "switchdev"})
+    ),
+    *(
+        (
+            {**sriov(), **network({"type": "sriov", key: value}, OF_VF)},
+            {"vfs": 1, **host},
+            f"to set {key}: {words} on b;",
+        )
+        for key, value in (("vlan", 100), ("trust", "off"), ("spoofchk", "on"))
+        for host, words in (
+            ({"mode": "switchdev"}, "in switchdev mode pods do not start: it is in switchdev mode"),
+            (
+                {"mode": "switchdev", "bond": "br0"},
+                "in switchdev mode pods do not start: it is in bridged switchdev mode",
+            ),
+        )
+    ),
     ({**sriov(), **network({"type": "ib-sriov"}, OF_VF)}, {"vfs": 1}, "ib-sriov needs VFs of InfiniBand ports"),
     (
         {**sriov(), **network({"type": "ib-sriov"}, OF_VF)},
@@ -153,7 +179,7 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         chained(type="rdma"),
         {**IB, "netns": "exclusive"},
         "rdma needs VFs of Ethernet ports: the kernel deletes the IPoIB interface of an RDMA device that is moved: "
-        "it is InfiniBand on b; next: set \"rdmaIsolation\": true of ib-sriov",
+        'it is InfiniBand on b; next: set "rdmaIsolation": true of ib-sriov',
     ),
     (chained(type="rdma"), {**OLD, "netns": "exclusive"}, "or newer: kernel 4.15.0-20-generic on b"),
     (network({"type": "host-device", "device": "bond9"}), ETHER, "has no RDMA device that goes along: it is bond on b"),
@@ -205,6 +231,16 @@ FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (shared(version="v1.1.9"), {**IB, "netns": "exclusive"}),
     (sriov(pfNames=["rail9"]), ETHER),
     ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {"vfs": 1}),
+    *(
+        ({**sriov(), **network({"type": kind, **settings}, OF_VF)}, {"vfs": 1, **host})
+        for kind, settings, host in (
+            ("sriov", {"vlan": 100, "trust": "on", "spoofchk": "on"}, {"mode": "legacy"}),
+            ("sriov", {"vlan": 100}, {"mode": "switchdev", "planned_mode": "legacy"}),
+            ("sriov", {"vlan": 100}, {"mode": None}),
+            ("sriov", {"vlan": 0}, {"mode": "switchdev", "bond": "br0"}),
+            ("ovs", {"vlan": 100}, {"mode": "switchdev"}),
+        )
+    ),
     (sriov(pfNames=["rail0#0-3"], isRdma=True, devices=["101e"]), {"makes": 4}),
     (shared(), {"netns": "shared"}),
     (

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import are_met
-from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV, modules_of
+from ansible_collections.rdma.fabric.plugins.module_utils._needs import ESWITCH, SRIOV, modules_of, needs_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
 from ..checks import nad
@@ -34,7 +34,6 @@ _LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 _MOST_NAMED = 6
 _WITH_WEBHOOK = "the operator's webhook writes this, unless SriovOperatorConfig has enableOperatorWebhook: false"
 _WITHOUT_WEBHOOK = "SriovOperatorConfig has enableOperatorWebhook: false, so no webhook completes policies"
-_OF_LEGACY_MODE = ("vlan", "trust", "spoofchk")
 _KNOWN_PREFIXES = (
     "kubernetes.io/",
     f"{FEATURES}kernel-version",
@@ -417,7 +416,8 @@ def check_legacy_settings(policies: Iterable[FunctionPolicy], networks: Iterable
         found = modes.get(network.annotations.get(RESOURCE_NAME, ""), set()) if network.valid else set()
         plugins = nad.plugins_in(network.config) if "switchdev" in found else []
         for plugin in plugins:
-            given = [key for key in _OF_LEGACY_MODE if plugin.get("type") == "sriov" and plugin.get(key)]
+            needs = needs_of(str(plugin.get("type")), plugin)
+            given = [need.when for need in needs if need.kind == ESWITCH and need.when]
             if given:
                 problem = f"sets {', '.join(given)}, which functions in switchdev mode do not take: pods do not start"
                 hint = "leave it out: representors and their rules (tc, OVS) do this there, for example an OVSNetwork"
