@@ -15,7 +15,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Tuple
 Release = Tuple[int, int, int]
 
 SHARED, SRIOV = "rdma-shared-device-plugin", "sriov-device-plugin"
-MODULE, LINK, FREE, MTU, PCI, NETNS = "module", "link", "free", "mtu", "pci", "netns"
+MODULE, LINK, FREE, MTU, PCI, NETNS, VLAN = "module", "link", "free", "mtu", "pci", "netns", "vlan"
 ESWITCH, LEGACY, SWITCHDEV, BRIDGED = "eswitch", "legacy", "switchdev", "bridged switchdev"
 DRIVER, PART, NOT_KERNEL, PROGRAM, PODS = "driver", "part", "not kernel", "program", "pods"
 """Kinds of needs. Those of a ``program`` are held against the input, of the driver for a ``part`` of the traffic by the
@@ -219,6 +219,15 @@ NEEDS: tuple[Need, ...] = (
         for key in ("vlan", "trust", "spoofchk")
     ),
     Need(
+        ("sriov",),
+        VLAN,
+        (),
+        "the VLAN of its VFs in the network: a SriovNetwork without one sets 0, whatever the host has set",
+        "give the network the vlan, or leave it out of vf_settings",
+        "sriov-network-operator: sriov-cni-config.yaml; sriov-cni: ApplyVFConfig of pkg/sriov",
+        when="vlan=0",
+    ),
+    Need(
         ("ib-sriov",),
         LINK,
         ("InfiniBand",),
@@ -320,7 +329,7 @@ def needs_of(component: str, given: Mapping[str, Any], release: Release | None =
 
 def _is_set(when: str, given: Mapping[str, Any]) -> bool:
     key, _equal, value = when.partition("=")
-    return not when or (given.get(key) == value if value else bool(given.get(key)))
+    return not when or (str(given.get(key)) == value if value else bool(given.get(key)))
 
 
 def of_release(need: Need, release: Release | None) -> bool:

@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO, spans
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO, per_vf, spans
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import Need, needs_of, too_old
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, named
@@ -38,7 +38,8 @@ _LAYERS = {word: layer for layer, word in LINKS.items()}
 class Port(NamedTuple):
     """An interface of one host: ``link`` as the kernel says it or empty, ``above`` the bond or bridge it belongs to.
 
-    ``eswitch`` is the mode of the e-switch, of a VF that of its port, empty where it is not known.
+    ``eswitch`` is the mode of the e-switch, of a VF that of its port, empty where it is not known. ``vlan`` is the one
+    that the host sets for a VF, from the ``vf_settings`` of its port.
     """
 
     link: str
@@ -47,6 +48,8 @@ class Port(NamedTuple):
     is_pci: bool = True
     kind: str = ""
     eswitch: str = ""
+    vf_settings: Any = None
+    vlan: int = 0
 
 
 class Host(NamedTuple):
@@ -191,7 +194,9 @@ def _ports(document: Document, moved: Mapping[str, str]) -> Iterator[tuple[str, 
         mtu = next((each["mtu"] for each in own if each.get("mtu")), None) or netdev["mtu"]
         mode = modes.get(pci or "", "")
         mode = table.BRIDGED if mode == table.SWITCHDEV and netdev["master"] else mode
-        yield name, Port(links.get(pci or "", ""), mtu, netdev["master"], bool(pci), netdev.get("kind") or "", mode)
+        of_vfs = next((each["vf_settings"] for each in own if each.get("vf_settings")), None)
+        link, kind = links.get(pci or "", ""), netdev.get("kind") or ""
+        yield name, Port(link, mtu, netdev["master"], bool(pci), kind, mode, of_vfs)
 
 
 _DECIDED = frozenset(("isRdma", "drivers", "linkTypes"))
@@ -228,6 +233,7 @@ _JUDGES: Mapping[str, Callable[[Need, Host, Port, Any], str]] = {
     table.NETNS: lambda need, host, _port, _mtu: (
         f"they are {host.netns}" if host.netns and host.netns not in need.want else ""
     ),
+    table.VLAN: lambda _need, _host, port, _mtu: f"vf_settings set VLAN {port.vlan}" if port.vlan else "",
     table.ESWITCH: lambda need, _host, port, _mtu: (
         f"it is in {port.eswitch} mode" if port.eswitch and port.eswitch not in need.want else ""
     ),
@@ -283,8 +289,11 @@ def _of_network(
 
 
 def _port(host: Host, function: Function) -> Port:
-    port = host.ports.get(function.port[0]) if function.port else None
-    return Port(_LAYERS.get(function.link, ""), None, None, eswitch=port.eswitch if port else "")
+    link, port = _LAYERS.get(function.link, ""), host.ports.get(function.port[0]) if function.port else None
+    if port is None:
+        return Port(link, None, None)
+    settings = per_vf(port.vf_settings, function.number + 1)[-1] or {}
+    return Port(link, None, None, eswitch=port.eswitch, vlan=settings.get("vlan") or 0)
 
 
 def _needs(offer: Offer) -> list[Need]:

@@ -51,7 +51,10 @@ def document(host: str = "a", *, link: str = "Ethernet", mtu: int = 1500, **more
         steps.append({"concern": "vfs", "status": "planned", "id": f"vfs:{PCI}", "to": more["makes"]})
     return {
         "host": host,
-        "desired": {"interfaces": [{"pci": PCI}], "netns_mode": more.get("netns")},
+        "desired": {
+            "interfaces": [{"pci": PCI, "vf_settings": more.get("vf_settings")}],
+            "netns_mode": more.get("netns"),
+        },
         "facts": {
             "netdevs": netdevs,
             "nics": [port, *functions],
@@ -151,6 +154,14 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
             ),
         )
     ),
+    *(
+        (
+            {**sriov(), **network({"type": "sriov", "vlan": 0}, OF_VF)},
+            {"makes": 2, "vf_settings": settings},
+            "whatever the host has set: vf_settings set VLAN 100 on b; next: give the network the vlan",
+        )
+        for settings in ({"vlan": 100}, {"1-7": {"vlan": 100}})
+    ),
     ({**sriov(), **network({"type": "ib-sriov"}, OF_VF)}, {"vfs": 1}, "ib-sriov needs VFs of InfiniBand ports"),
     (
         {**sriov(), **network({"type": "ib-sriov"}, OF_VF)},
@@ -239,6 +250,9 @@ FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
             ("sriov", {"vlan": 100}, {"mode": None}),
             ("sriov", {"vlan": 0}, {"mode": "switchdev", "bond": "br0"}),
             ("ovs", {"vlan": 100}, {"mode": "switchdev"}),
+            ("sriov", {"vlan": 0}, {"vf_settings": {"0": {"vlan": 0}, "1-7": {"vlan": 100}}}),
+            ("sriov", {"vlan": 100}, {"vf_settings": {"vlan": 100}}),
+            ("sriov", {}, {"vf_settings": {"vlan": 100}}),
         )
     ),
     (sriov(pfNames=["rail0#0-3"], isRdma=True, devices=["101e"]), {"makes": 4}),
