@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO, per_vf, spans
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO, spans
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import Need, needs_of, too_old
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, named
@@ -292,8 +292,8 @@ def _port(host: Host, function: Function) -> Port:
     link, port = _LAYERS.get(function.link, ""), host.ports.get(function.port[0]) if function.port else None
     if port is None:
         return Port(link, None, None)
-    settings = per_vf(port.vf_settings, function.number + 1)[-1] or {}
-    return Port(link, None, None, eswitch=port.eswitch, vlan=settings.get("vlan") or 0)
+    of_vf = (one for first, last, one in spans(port.vf_settings) if first <= function.number <= last)
+    return Port(link, None, None, eswitch=port.eswitch, vlan=(next(of_vf, None) or {}).get("vlan") or 0)
 
 
 def _needs(offer: Offer) -> list[Need]:
