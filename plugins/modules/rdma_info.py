@@ -115,10 +115,10 @@ facts:
           in the PCI tree from the host bridge down. C(link) has C(speed_gts) and C(width), and C(max_speed_gts) and
           C(max_width) if these are higher. For a card with its own PCIe switch, it is the link between switch and slot
           if that is the bottleneck. C(slot_speed_gts) and C(slot_width) are the maximum of the port above it, if that
-          is lower than the function's and the machine is not virtual. C(sriov) has C(total), C(enabled), and C(vfs) if
-          there are any. C(sriov.settings) are the settings of the VFs of an Ethernet port, in the order
-          of their numbers. C(sriov.unassigned) is V(true) if the kernel has no memory addresses for VFs,
-          which the BIOS reserves.
+          is lower than the function's and the machine is not virtual. C(sriov) has C(total), C(enabled), C(vfs) if
+          there are any, and C(vf_device), the device ID of VFs, if it is not V(101e). C(sriov.settings) are the
+          settings of the VFs of an Ethernet port, in the order of their numbers. C(sriov.unassigned) is V(true) if
+          the kernel has no memory addresses for VFs, which the BIOS reserves.
       type: list
       elements: dict
     gpus:

@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
     offers_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import USUAL_VF_DEVICE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.by_range import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
@@ -104,7 +105,8 @@ def _to_come(port: Function, number: int, device: str) -> Function:
     """Return a VF that the plan makes: it is called after its port, by kernel and udev."""
     return port._replace(
         address=f"{port.address}#{number}",
-        device=device or port.device,
+        # Facts from a host leave out the usual one and one that its kernel does not tell.
+        device=device or FUNCTION_IDS.get(port.device, USUAL_VF_DEVICE),
         netdev=f"{port.netdev}v{number}",
         port=(port.netdev, port.address),
         number=number,

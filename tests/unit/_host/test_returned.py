@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import h
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import device_map
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import read_host
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.functions import functions_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 
 MOST_BYTES = 16 * 1024
@@ -57,6 +58,9 @@ def test_readers_have_of_them_what_they_have_of_whole_ones(name: str) -> None:
     assert host_row(ours) == host_row(theirs)
     assert fleet_remarks([ours], None, {}, [[name]]) == fleet_remarks([theirs], None, {}, [[name]])
     assert device_map(found) == device_map(facts)
+    made = [{"concern": "vfs", "status": "planned", "id": f"vfs:{nic['address']}", "to": 2} for nic in facts["nics"]]
+    to_come, of_whole = (functions_of({"facts": each, "plan": {"steps": made}}) for each in (found, facts))
+    assert list(to_come) == list(of_whole)
     assert seal(plan, found) == seal(plan, facts)
     assert read_host(name, found) == read_host(name, facts)
     assert nccl_environment(found) == nccl_environment(facts)

@@ -35,7 +35,7 @@ def document(host: str = "a", *, link: str = "Ethernet", mtu: int = 1500, **more
     count = more.get("vfs", 0)
     vfs = [f"0000:18:00.{2 + number}" for number in range(count)]
     port = {**nic, "address": PCI, "device": "1021", "function": "pf", "netdevs": ["rail0"], "rdma": ["mlx5_0"]}
-    port["sriov"] = {"enabled": count, "vfs": vfs, "vf_device": "101e"}
+    port["sriov"] = {"enabled": count, "vfs": vfs}
     functions = [
         {**nic, "address": vf, "device": "101e", "function": "vf", "netdevs": [f"rail0v{n}"], "rdma": [vf], "pf": PCI}
         for n, vf in enumerate(vfs)

@@ -24,12 +24,15 @@ _MOST_FAILURES = 24
 # Facts that only plans need.
 _ONLY_FOR_PLANS = {
     "nics": ("class",),
-    "sriov": ("autoprobe", "vf_device", "offset", "stride"),
+    "sriov": ("autoprobe", "offset", "stride"),
     "netdevs": ("link_type", "name_origin", "operstate"),
     "rdma": ("hca_type", "system_image_guid"),
     "modules": ("out_of_tree", "refcount", "srcversion", "users"),
     "boot": ("managers", "python", "set_elsewhere", "unfit", "unit"),
 }
+# The device ID of VFs of ConnectX-6 Dx and everything newer.
+USUAL_VF_DEVICE = "101e"
+_USUAL_SRIOV: Mapping[str, Any] = {"vfs": [], "vf_device": USUAL_VF_DEVICE}
 _USUAL_NETDEV: Mapping[str, Any] = {"kind": PHYSICAL, "lower": []}
 ACTIVE, TRAINED = "ACTIVE", "LinkUp"
 
@@ -86,7 +89,7 @@ def _compact(entry: Mapping[str, Any], left_out: Collection[str] = (), usual: Ma
 def _nic(nic: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = _compact(_device(nic), _ONLY_FOR_PLANS["nics"])
     if "sriov" in found:
-        found["sriov"] = _compact(found["sriov"], _ONLY_FOR_PLANS["sriov"], usual={"vfs": []})
+        found["sriov"] = _compact(found["sriov"], _ONLY_FOR_PLANS["sriov"], usual=_USUAL_SRIOV)
     if "iommu" in found:
         found["iommu"] = _compact(found["iommu"])
     return found
