@@ -1,21 +1,25 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Device plugins with useCdi, and nodes whose container runtime has CDI off or none."""
+"""Device plugins with useCdi: nodes whose container runtime has CDI off or none, and what several resources lose."""
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import (
     plugins_with_cdi,
+    preflight,
     without_cdi,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
-from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 
 DEVICES = {"configList": [{"resourceName": "rdma", "rdmaHcaMax": 8, "selectors": {"vendors": ["15b3"]}}]}
 FUNCTIONS = {"resourceList": [{"resourceName": "vfs", "selectors": {"vendors": ["15b3"]}}]}
@@ -57,3 +61,70 @@ def test_nodes_of_one_kind_are_said_once() -> None:
     off, none = without_cdi([SHARED], runtimes)
     assert "n0, n1" in off and " more has CDI off" in off
     assert "of the nodes old is older" in none
+
+
+def sriov(version: str, *resources: str, **more: Any) -> list[Document]:
+    pairs = [each.split("/") for each in resources]
+    found = [{"resourcePrefix": a, "resourceName": b, "selectors": {"pfNames": [b]}} for a, b in pairs]
+    image = {"repository": "r", "image": "i", "version": version}
+    section = {**image, "useCdi": True, "config": json.dumps({"resourceList": found})}
+    return [resource("NicClusterPolicy", "nic-cluster-policy", {"sriovDevicePlugin": section, **more})]
+
+
+def shared(*names: str) -> dict[str, Any]:
+    found = [{"resourceName": each, "rdmaHcaMax": 8, "selectors": {"ifNames": [each]}} for each in names]
+    return {"rdmaSharedDevicePlugin": {"useCdi": True, "config": json.dumps({"configList": found})}}
+
+
+def policies(**labels: dict[str, str]) -> list[Document]:
+    given = [
+        (name, {"resourceName": name, "nodeSelector": each, "numVfs": 4, "nicSelector": {"pfNames": [name]}})
+        for name, each in labels.items()
+    ]
+    found = [resource("SriovNetworkNodePolicy", name, spec) for name, spec in given]
+    return [*found, resource("SriovOperatorConfig", "default", {"useCDI": True})]
+
+
+def pod(*containers: list[str]) -> Document:
+    found = [
+        {"name": f"c{place}", "image": "i", "resources": {"limits": dict.fromkeys(names, 1)}}
+        for place, names in enumerate(containers)
+    ]
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ai"}}
+    return Document("pod.yaml", {**body, "spec": {"containers": found}})
+
+
+ONE, DELETED, OVERWRITTEN = "device files of one alone", "deletes the files", "before v3.8.0"
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        (sriov("v3.9.0", "n/a", "n/b"), [("n/a, n/b", ONE)]),
+        (sriov("v3.7.0", "n/a", "m/c", "n/b"), [("n/a, n/b", ONE), ("n/a, n/b", OVERWRITTEN)]),
+        (sriov("v3.7.0", "n/a", "m/a"), []),
+        (sriov("v3.9.0", "n/a", **shared("a")), []),
+        (sriov("v3.9.0", "n/a", **shared("a", "b")), [("rdma/a, rdma/b", ONE)]),
+        (
+            policies(a={"rail": "a"}, b={"gpu": "yes"}),
+            [("nvidia.com/a, nvidia.com/b", ONE), ("nvidia.com/a, nvidia.com/b", DELETED)],
+        ),
+        (policies(a={"rail": "a"}, b={"rail": "b"}), []),
+        (policies(a={"rail": "a"}, b={"rail": "b"})[:2], []),
+    ],
+)
+def test_what_is_lost_with_several_resources_is_said(documents: list[Document], said: list[tuple[str, str]]) -> None:
+    notices = [each for each in preflight(Fabric(documents, []).accepted().spec) if each.source.startswith("useCdi")]
+    assert [each.source for each in notices] == [f"useCdi ({names})" for names, _words in said]
+    assert [words for _names, words in said if not any(words in each.problem for each in notices)] == []
+
+
+@pytest.mark.parametrize(
+    ("containers", "refused"),
+    [([["n/a", "n/b"]], True), ([["n/a"], ["n/b"]], False), ([["n/a", "m/a", "x/gpu"]], False)],
+)
+def test_a_container_of_the_input_that_asks_for_two_is_refused(containers: list[list[str]], refused: bool) -> None:
+    given = Fabric([*sriov("v3.9.0", "n/a", "n/b", "m/a"), pod(*containers)], []).accepted().spec
+    with pytest.raises(InvalidInput) if refused else nullcontext() as found:
+        preflight(given)
+    assert not found or "Pod p: container c0: asks for n/a and n/b, and with useCdi gets" in str(found.value)
