@@ -178,6 +178,8 @@ def test_a_syntax_error_in_the_meta_plugins_has_the_place_in_their_own_text() ->
         {"type": "vlan", "master": "rail0", "vlanId": 101},
         {"type": "ipvlan", "mode": "l3s"},
         {"type": "bridge", "anything": ["goes"]},
+        {"type": "macvtap", "mtu": 1500},
+        {"plugins": [{"type": "cnv-bridge", "bridge": "br1"}, {"type": "cnv-tuning"}]},
     ],
 )
 def test_right_configurations_pass(config: Any) -> None:
@@ -195,7 +197,6 @@ def test_right_configurations_pass(config: Any) -> None:
         ("{}", ["type"]),
         ({"type": ""}, ["type"]),
         ({"type": 7}, ["type"]),
-        ({"type": "macvaln"}, ["type"]),
         ({"type": "../macvlan"}, ["type"]),
         ({"type": "macvlan", "cniVersion": "0.3"}, ["cniVersion"]),
         ({"type": "macvlan", "cniVersion": 1}, ["cniVersion"]),

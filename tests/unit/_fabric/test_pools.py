@@ -305,12 +305,19 @@ class TestProviders:
         brought = fabric_of(policy={section: {part: {}} if part else {}}, variables=variables).accepted()
         assert not any(words in notice.problem for notice in brought.notices)
 
-    @pytest.mark.parametrize("program", ["sriov", "ib-sriov", "rdma", "ovs", "my-own"])
-    def test_a_program_that_nothing_here_brings_is_named(self, program: str) -> None:
+    @pytest.mark.parametrize(
+        ("program", "meant"),
+        [
+            *dict.fromkeys(("sriov", "ib-sriov", "rdma", "ovs", "my-own"), "").items(),
+            *{"macvaln": "macvlan", "macvtap": "macvlan", "cnv-bridge": "bridge", "cnv-tuning": "tuning"}.items(),
+        ],
+    )
+    def test_a_program_that_nothing_here_brings_is_named(self, program: str, meant: str) -> None:
         config = json.dumps({"cniVersion": "0.3.1", "plugins": [{"type": "macvlan"}, {"type": program}]})
         fabric = fabric_of(variables={"network_attachments": {"n": {"config": config}}}).accepted()
         said = fabric.said(f"names the program {program},")
         assert (said.path, "install it on the nodes" in said.hint) == ("n.config -> plugins[1].type", True)
+        assert said.hint.partition("; ")[2] == (f"did you mean {meant}?" if meant else "")
 
     def test_that_nothing_brings_multus_is_said_once(self) -> None:
         variables = {"macvlan_networks": {name: {"master": "r0"} for name in ("a", "b")}}

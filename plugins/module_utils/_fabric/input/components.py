@@ -123,7 +123,9 @@ def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]
         if program in brought or (section is not None and deployed.section(section) is not None):
             continue
         problem = f"names the program {program}, which the input does not deploy: pods fail on a node without it"
-        hint = f"add {section} to the NicClusterPolicy, or make sure that nodes have it" if section else _ON_THE_NODES
+        # Anybody may install a program of their own, such as macvtap of KubeVirt.
+        own = "; ".join(filter(None, (_ON_THE_NODES, nearest(program, PROVIDERS))))
+        hint = f"add {section} to the NicClusterPolicy, or make sure that nodes have it" if section else own
         place_in(network, path).notice(problem, hint)
 
 
