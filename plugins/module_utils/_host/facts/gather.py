@@ -131,8 +131,8 @@ def _read_set_elsewhere(
     probe: Probe, desired: HostSpec, netdevs: Sequence[ReadNetdev], nics: Sequence[Nic], rdma: Sequence[RdmaDevice]
 ) -> dict[str, list[SetElsewhere]]:
     """Return the settings of ports that others make, if the spec has one of these."""
-    keys = ("vfs", "eswitch_mode", "mtu", "queues", "qos")
-    if not desired["roce_qos"] and all(each[key] is None for each in desired["interfaces"] for key in keys):
+    wanted = ((one["vfs"], one["eswitch_mode"], one["mtu"], one["queues"], one["qos"]) for one in desired["interfaces"])
+    if not desired["roce_qos"] and all(value is None for values in wanted for value in values):
         return {}
     from .set_elsewhere import read_set_elsewhere
 
