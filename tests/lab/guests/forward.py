@@ -21,7 +21,7 @@ CHUNK = 65536
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy until the end of one direction, and pass that end on."""
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(OSError):
         while chunk := await reader.read(CHUNK):
             writer.write(chunk)
             await writer.drain()
