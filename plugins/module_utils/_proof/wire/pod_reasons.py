@@ -23,6 +23,17 @@ _KNOWN = (
         "all devices of this resource on the node are taken, or its device plugin stopped offering them",
         "look at kubectl describe node: allocatable and allocated; end pods that hold the resource",
     ),
+    # The scheduler tells what is against every node, also those that the pod is not for.
+    (
+        r"Insufficient (?:cpu|memory|pods|ephemeral-storage|hugepages-\w+)|Too many pods|OutOf(?:cpu|memory|pods)",
+        "the node has too little left for the pod (CPU, memory, number of pods) beside what others request",
+        "look at kubectl describe node: allocated resources; end pods, or lower what they request",
+    ),
+    (
+        r"SchedulingGated",
+        "the pod is held before it is scheduled, as those are that a queue such as Kueue's has not admitted",
+        "have the queue admit it, or use a namespace that it leaves alone (rdma_fabric_verify_namespace)",
+    ),
     (
         r"untolerated taint|had taint",
         "the node has a taint that the test pods do not tolerate",
@@ -34,7 +45,7 @@ _KNOWN = (
         "look at kubectl get nodes",
     ),
     (
-        r"ErrImageNeverPull|ErrImagePull|ImagePullBackOff|Failed to pull image|InvalidImageName",
+        r"ErrImageNeverPull|ErrImagePull|ImagePullBackOff|ImageInspectError|Failed to pull image|InvalidImageName",
         "the node cannot get the test image",
         "check the reference, the registry and its mirror, and the pull secret (rdma_fabric_verify_image)",
     ),
@@ -160,6 +171,22 @@ _KNOWN = (
         "add it to /etc/cni/tuning/allowlist.conf of the node, or leave it out of the network",
     ),
     (
+        r"TopologyAffinityError",
+        "the kubelet's Topology Manager refuses it: its devices or CPUs are on other NUMA nodes than its policy wants",
+        "free devices near each other, or relax topologyManagerPolicy of the kubelet: pods with all GPUs and NICs of a "
+        "node with several NUMA nodes never fit single-numa-node",
+    ),
+    (
+        r"no runtime for|runtime handler",
+        "the node's container runtime does not have the handler of the pod's RuntimeClass",
+        "set up the NVIDIA container toolkit on the node, or leave out rdma_fabric_verify_runtime_class",
+    ),
+    (
+        r"nvidia-container-(?:cli|runtime)|CDI device",
+        "the container runtime could not give the container its devices: GPU driver, container toolkit or CDI files",
+        "see the whole message by kubectl describe pod, and nvidia-smi and /etc/cdi, /var/run/cdi on the node",
+    ),
+    (
         r"UnexpectedAdmissionError|Allocate failed|device plugin.{0,60}(?:unhealthy|failed)",
         "the device plugin refused to assign a device",
         "look at the log of the device plugin on the node",
@@ -170,7 +197,7 @@ _KNOWN = (
         "read the message; the CNI and containerd logs of the node say more",
     ),
     (
-        r"Evicted|DeadlineExceeded|OOMKilled|Preempt",
+        r"Evicted|DeadlineExceeded|OOMKilled|Preempt(?:ed|ing\b)",
         "the pod was ended from outside: eviction, its own deadline, or a pod of higher priority",
         "look at the node's pressure, then run again",
     ),

@@ -9,6 +9,11 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 
+# What the scheduler says of nodes that a pod is not for, and of pods that it may end.
+OTHERS = (
+    ", 4 node(s) didn't match Pod's node affinity/selector. preemption: 0/5 nodes are available: 1 No preemption "
+    "victims found for incoming pod, 4 Preemption is not helpful for scheduling."
+)
 NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugin type="multus" failed (add): '
 
 
@@ -16,10 +21,30 @@ NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugi
     ("reason", "cause"),
     [
         ("Unschedulable: 0/2 nodes are available: 1 Insufficient rdma/hca_shared_devices_a.", "all devices"),
+        ("Unschedulable: 0/5 nodes are available: 1 Insufficient nvidia.com/gpu" + OTHERS, "all devices"),
+        ("Unschedulable: 0/5 nodes are available: 1 Insufficient cpu" + OTHERS, "too little left"),
+        ("Unschedulable: 0/5 nodes are available: 1 Too many pods" + OTHERS, "too little left"),
+        ("SchedulingGated: Scheduling is blocked due to non-empty scheduling gates", "before it is scheduled"),
         ("Unschedulable: 0/2 nodes are available: 1 node(s) had untolerated taint {a: b}.", "taint"),
         ("Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.", "cordoned"),
         ("ImagePullBackOff: Back-off pulling image", "cannot get the test image"),
+        ("ErrImagePull: denied: insufficient permissions", "cannot get the test image"),
         ("ErrImageNeverPull: Container image is not present", "cannot get the test image"),
+        (
+            'ImageInspectError: short-name "mellanox/rping-test" did not resolve to an alias',
+            "cannot get the test image",
+        ),
+        (
+            'FailedCreatePodSandBox: Failed to create pod sandbox: no runtime for "nvidia" is configured',
+            "the handler of the pod's RuntimeClass",
+        ),
+        ("CreateContainerError: CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=0", "its devices"),
+        ("c ended with 128 (StartError): nvidia-container-cli: initialization error: driver rpc error", "its devices"),
+        (
+            "the pod has ended (Failed): TopologyAffinityError Pod was rejected: Resources cannot be allocated",
+            "Topology Manager refuses it",
+        ),
+        ("the pod has ended (Failed): Preempting Preempted in order to admit critical pod", "ended from outside"),
         (NO_CNI + "cannot find a network-attachment-definition (x) in namespace (y)", "not there"),
         (NO_CNI + 'failed to find plugin "rxe-netns" in path [/opt/cni/bin]', "CNI program is not on the node"),
         (NO_CNI + 'failed to lookup master "rail0": Link not found', "not on this node"),
