@@ -48,12 +48,14 @@ def test_a_pod_goes_to_each_node_with_the_devices_of_its_rails() -> None:
         assert metadata["annotations"] == {"k8s.v1.cni.cncf.io/networks": "default/rail0, default/rail1"}
         container = pod["containers"][0]
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1", "rdma/rdma_shared_device_a": "2"}
-        assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+        security = {"runAsUser": 0, "capabilities": {"add": ["AUDIT_WRITE", "IPC_LOCK", "SYS_CHROOT"]}}
+        assert container["securityContext"] == security, "CRI-O gives sshd nothing by itself"
         assert container["volumeMounts"][0] == {"name": "shm", "mountPath": SHARED_MEMORY}
         terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         assert [term["matchFields"][0]["values"] for term in terms] == [["gpu-01"], ["gpu-02"]]
     launcher = mpi_job(a_test())["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
     assert "limits" not in launcher["spec"]["containers"][0]["resources"]
+    assert launcher["spec"]["containers"][0]["securityContext"] == {"runAsUser": 0}, "the key is below /root"
     assert "annotations" not in launcher["metadata"]
 
 
@@ -107,5 +109,6 @@ def test_the_sample_of_a_training_has_what_the_test_has() -> None:
     assert {kind: each["replicas"] for kind, each in replicas.items()} == {"Master": 1, "Worker": 2}
     container = replicas["Worker"]["template"]["spec"]["containers"][0]
     assert container["name"] == "pytorch", "the name that the operator looks for"
+    assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}, "a training has no sshd"
     assert {"name": "NCCL_IB_HCA", "value": "=mlx5_0,mlx5_1"} in container["env"]
     compile(next(each["value"] for each in container["env"] if each["name"] == "PROGRAM"), "sample", "exec")

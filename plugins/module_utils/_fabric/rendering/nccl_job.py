@@ -37,6 +37,9 @@ _OPEN_MPI = {
     "OMPI_MCA_oob_tcp_if_include": _POD_INTERFACE,
     "PRTE_MCA_prte_if_include": _POD_INTERFACE,
 }
+# What sshd needs to let root in: a root directory of its own, and the audit log, which PAM writes. CRI-O gives neither
+# unless a pod asks for it (kubeflow/mpi-operator, issue 642).
+_CAPABILITIES = ["AUDIT_WRITE", "IPC_LOCK", "SYS_CHROOT"]
 _MARGIN = 300
 _KEPT_SECONDS = 600
 _SAY = f'say() {{ echo "{SAYS} $*"; }}\n'
@@ -228,7 +231,8 @@ def pytorch_job(test: Test) -> Object:
     command = ["sh", "-c", 'echo "$PROGRAM" >/tmp/all_reduce.py && exec torchrun /tmp/all_reduce.py']
     template = _pod(test, command, {**test.environment, "PROGRAM": _SAMPLE})
     del template["spec"]["affinity"], template["metadata"]["labels"]
-    template["spec"]["containers"][0].update(name="pytorch", image=_PYTORCH_IMAGE)
+    security = {"capabilities": {"add": ["IPC_LOCK"]}}
+    template["spec"]["containers"][0].update(name="pytorch", image=_PYTORCH_IMAGE, securityContext=security)
     replicas = {"Master": 1, "Worker": len(test.nodes) - 1}
     return build(
         "kubeflow.org/v1",
@@ -264,6 +268,7 @@ def _pod(test: Test, command: Sequence[str], environment: Mapping[str, str], *, 
         "command": list(command),
         "env": [{"name": name, "value": value} for name, value in environment.items()],
         "resources": {"requests": {**REQUESTS}},
+        "securityContext": {"runAsUser": 0},
         "volumeMounts": [],
     }
     spec: dict[str, Any] = {
@@ -283,7 +288,7 @@ def _pod(test: Test, command: Sequence[str], environment: Mapping[str, str], *, 
     else:
         annotations[NETWORKS] = ", ".join(test.networks)
         container["resources"] = {"limits": amounts, "requests": {**REQUESTS, **amounts}}
-        container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
+        container["securityContext"]["capabilities"] = {"add": _CAPABILITIES}
         container["volumeMounts"].append({"name": "shm", "mountPath": SHARED_MEMORY})
         spec["volumes"].append({"name": "shm", "emptyDir": {"medium": "Memory"}})
         spec["affinity"] = _apart(test)
