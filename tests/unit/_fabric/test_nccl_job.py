@@ -16,6 +16,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl
     mpi_job,
     pytorch_job,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
+    MESH_ANNOTATIONS,
+    MESH_LABELS,
+)
 from ansible_collections.rdma.fabric.tests.unit._fabric.nccl_launch import (
     OUTPUTS,
     a_test,
@@ -33,7 +37,8 @@ def test_four_nodes_of_eight_gpus_are_32_ranks_over_a_host_file(tmp_path: Path) 
     service, secret = beside_indexed_job(test, "private", "public", "uid-1")
     assert host_file(secret).split("\n")[3] == "rdma-nccl-0a1b2c3d-0-3.rdma-nccl-0a1b2c3d-0 slots=8"
     assert service["spec"]["publishNotReadyAddresses"] is True, "ssh looks for pods whose readiness nobody waits for"
-    assert service["spec"]["selector"] == indexed_job(test)["spec"]["template"]["metadata"]["labels"]
+    labels = indexed_job(test)["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
     assert {each["metadata"]["ownerReferences"][0]["uid"] for each in (service, secret)} == {"uid-1"}
     stand_ins(tmp_path, WHOLE)
     launched(indexed_job(test)["spec"]["template"]["spec"], tmp_path, HOSTS)
@@ -45,7 +50,7 @@ def test_four_nodes_of_eight_gpus_are_32_ranks_over_a_host_file(tmp_path: Path) 
 def test_a_pod_goes_to_each_node_with_the_devices_of_its_rails() -> None:
     for body in (indexed_job(a_test())["spec"], mpi_job(a_test())["spec"]["mpiReplicaSpecs"]["Worker"]):
         pod, metadata = body["template"]["spec"], body["template"]["metadata"]
-        assert metadata["annotations"] == {"k8s.v1.cni.cncf.io/networks": "default/rail0, default/rail1"}
+        assert metadata["annotations"]["k8s.v1.cni.cncf.io/networks"] == "default/rail0, default/rail1"
         container = pod["containers"][0]
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1", "rdma/rdma_shared_device_a": "2"}
         security = {"runAsUser": 0, "capabilities": {"add": ["AUDIT_WRITE", "IPC_LOCK", "SYS_CHROOT"]}}
@@ -56,7 +61,17 @@ def test_a_pod_goes_to_each_node_with_the_devices_of_its_rails() -> None:
     launcher = mpi_job(a_test())["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
     assert "limits" not in launcher["spec"]["containers"][0]["resources"]
     assert launcher["spec"]["containers"][0]["securityContext"] == {"runAsUser": 0}, "the key is below /root"
-    assert "annotations" not in launcher["metadata"]
+    assert "k8s.v1.cni.cncf.io/networks" not in launcher["metadata"]["annotations"]
+
+
+def test_no_mesh_takes_over_what_ranks_say_or_keeps_a_pod_that_has_ended() -> None:
+    replicas = mpi_job(a_test())["spec"]["mpiReplicaSpecs"]
+    sample = pytorch_job(a_test())["spec"]["pytorchReplicaSpecs"]
+    for each in (indexed_job(a_test())["spec"], replicas["Launcher"], replicas["Worker"], sample["Master"]):
+        metadata = each["template"]["metadata"]
+        assert metadata["labels"].items() >= MESH_LABELS.items()
+        assert metadata["annotations"].items() >= MESH_ANNOTATIONS.items()
+    assert "rdma.fabric/run" not in sample["Master"]["template"]["metadata"]["labels"]
 
 
 def test_the_launcher_of_an_mpi_job_takes_the_host_file_of_the_operator(tmp_path: Path) -> None:

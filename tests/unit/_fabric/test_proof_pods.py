@@ -203,6 +203,13 @@ def test_the_pod_is_marked_as_ours_and_of_its_run() -> None:
     assert metadata["annotations"]["k8s.v1.cni.cncf.io/networks"] == "ai/rail0"
 
 
+def test_no_mesh_takes_over_the_connections_of_the_pod() -> None:
+    metadata = pod()["metadata"]
+    assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+    assert metadata["labels"]["istio.io/dataplane-mode"] == "none"
+    assert metadata["annotations"]["linkerd.io/inject"] == "disabled"
+
+
 def test_tolerations_and_pull_secrets_of_the_fabric_reach_the_pod() -> None:
     mine = {"key": "a", "operator": "Exists"}
     body = pod(tolerations=[mine], settings={"image_pull_secrets": ["s"]})["spec"]

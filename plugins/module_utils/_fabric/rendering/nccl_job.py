@@ -15,7 +15,7 @@ from typing import Any, Mapping, Sequence
 
 from ..common.objects import Object, build
 from ..common.pods import NETWORKS
-from .proof_pods import CONTAINER, GPU_TAINT, REQUESTS, RUN_LABEL
+from .proof_pods import CONTAINER, GPU_TAINT, MESH_ANNOTATIONS, MESH_LABELS, REQUESTS, RUN_LABEL
 
 COMPONENT = "nccl"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  a mount of pods, which no program here writes to
@@ -230,7 +230,7 @@ def pytorch_job(test: Test) -> Object:
     """Return a PyTorchJob (v1) with the networks, devices and environment of the test, which sums over all ranks."""
     command = ["sh", "-c", 'echo "$PROGRAM" >/tmp/all_reduce.py && exec torchrun /tmp/all_reduce.py']
     template = _pod(test, command, {**test.environment, "PROGRAM": _SAMPLE})
-    del template["spec"]["affinity"], template["metadata"]["labels"]
+    del template["spec"]["affinity"], template["metadata"]["labels"][RUN_LABEL]
     security = {"capabilities": {"add": ["IPC_LOCK"]}}
     template["spec"]["containers"][0].update(name="pytorch", image=_PYTORCH_IMAGE, securityContext=security)
     replicas = {"Master": 1, "Worker": len(test.nodes) - 1}
@@ -282,7 +282,7 @@ def _pod(test: Test, command: Sequence[str], environment: Mapping[str, str], *, 
         "containers": [container],
         "volumes": [],
     }
-    labels, annotations = {RUN_LABEL: test.run}, {}
+    labels, annotations = {RUN_LABEL: test.run, **MESH_LABELS}, {**MESH_ANNOTATIONS}
     if launches:
         labels[LAUNCHER_LABEL] = "true"
     else:

@@ -25,6 +25,10 @@ RUN_LABEL = "rdma.fabric/run"
 NODE_ANNOTATION = "rdma.fabric/node"
 # The one node whose pairs a run tests, on the pods of both sides.
 PAIRS_ANNOTATION = "rdma.fabric/pairs-of"
+# Meshes (Istio, its ambient mode, Linkerd) take over all TCP of a pod, also that of other networks, so that a proxy
+# accepts what nobody listens for; that of a sidecar runs on when a job has ended (istio/istio, issues 7182 and 11045).
+MESH_LABELS = {"sidecar.istio.io/inject": "false", "istio.io/dataplane-mode": "none"}
+MESH_ANNOTATIONS = {"linkerd.io/inject": "disabled"}
 CONTAINER = "rdma-test-ctr"
 IMAGE = "mellanox/rping-test"
 SCRATCH = "/rdma-fabric"
@@ -160,8 +164,9 @@ def test_pod(
         name,
         COMPONENT,
         namespace=namespace,
-        labels={RUN_LABEL: run},
+        labels={RUN_LABEL: run, **MESH_LABELS},
         annotations={
+            **MESH_ANNOTATIONS,
             NETWORKS: network,
             NODE_ANNOTATION: node,
             **({PAIRS_ANNOTATION: pairs_of} if pairs_of else {}),
