@@ -19,7 +19,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import NETWORKS, pod_templates
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import referenced
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl_job import SAYS, Test, pytorch_job
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl_job import (
+    SAYS,
+    Test,
+    indexed_job,
+    pytorch_job,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import short_of_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
@@ -150,9 +156,7 @@ class ActionModule(ClusterAction):
             (scope, test_of(arguments, scope, index=index, run=pods.run, nodes=taking, slots=slots, facts=known))
             for index, scope in enumerate(scopes)
         ]
-        flaws = [
-            flaw for scope, test in tests for flaw in nccl_plan.environment_violations(known, scope, test.environment)
-        ]
+        flaws = flaws_of(spec, tests, known)
         if flaws:
             raise InvalidInput(flaws)
         notices += [*nccl_plan.host_notices(known), *notices_of_jobs(spec, planned, resources, known)]
@@ -277,6 +281,16 @@ def test_of(
         tolerations=list(policy.get("tolerations") or []),
         pull_secrets=list((spec.get("settings") or {}).get("image_pull_secrets") or []),
     )
+
+
+def flaws_of(spec: Json, tests: Sequence[tuple[nccl_plan.Scope, Test]], facts: Mapping[str, Json]) -> list[Violation]:
+    """Return what of the jobs does not fit the hosts, and the resources that CDI does not give to one container."""
+    found = [flaw for scope, test in tests for flaw in nccl_plan.environment_violations(facts, scope, test.environment)]
+    for scope, test in tests:
+        for each in short_of_devices(spec, [indexed_job(test)]):
+            hint = f"{each.hint}; or test each network alone (rdma_fabric_nccl_scope: rails)"
+            found.append(Violation("nccl", scope.name, f"a pod {each.problem}", hint))
+    return found
 
 
 def asked_of(scope: nccl_plan.Scope, test: Test, pods: Mapping[str, str], work: Work, minimum: float) -> nccl_run.Asked:

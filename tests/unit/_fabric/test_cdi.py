@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.action.fabric_nccl import flaws_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import (
     plugins_with_cdi,
@@ -18,8 +19,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.pref
     without_cdi,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_plan import Scope
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
+from ansible_collections.rdma.fabric.tests.unit._fabric.nccl_launch import a_test
 
 DEVICES = {"configList": [{"resourceName": "rdma", "rdmaHcaMax": 8, "selectors": {"vendors": ["15b3"]}}]}
 FUNCTIONS = {"resourceList": [{"resourceName": "vfs", "selectors": {"vendors": ["15b3"]}}]}
@@ -128,3 +131,20 @@ def test_a_container_of_the_input_that_asks_for_two_is_refused(containers: list[
     with pytest.raises(InvalidInput) if refused else nullcontext() as found:
         preflight(given)
     assert not found or "Pod p: container c0: asks for n/a and n/b, and with useCdi gets" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("resources", "refused"),
+    [({"n/a": 1, "n/b": 1}, ["all rails"]), ({"n/a": 2}, []), ({"n/a": 1, "m/a": 1}, [])],
+)
+def test_an_nccl_job_that_gets_the_devices_of_one_network_is_refused(
+    resources: dict[str, int], refused: list[str]
+) -> None:
+    test = a_test(resources={"nvidia.com/gpu": 8, **resources})
+    flaws = flaws_of(
+        Fabric(sriov("v3.9.0", "n/a", "n/b", "m/a"), []).accepted().spec, [(Scope("all rails", []), test)], {}
+    )
+    assert [each.path for each in flaws] == refused
+    for flaw in flaws:
+        assert flaw.problem == "a pod asks for n/a and n/b, and with useCdi gets the device files of one alone"
+        assert "rdma_fabric_nccl_scope: rails" in flaw.hint

@@ -33,7 +33,7 @@ def preflight(spec: Object) -> list[Notice]:
     """
     waves = render(spec)
     objects = giving_objects(spec) if spec.get("chart") else objects_of(waves)
-    offers = [each for each in offers_of(objects) if _has_cdi(each.pod)]
+    offers = _with_cdi(objects)
     violations = [*overlaps(spec, hosts_of(spec)), *_misfits(waves), *_short_of_devices(objects, offers)]
     if violations:
         raise InvalidInput(violations)
@@ -41,6 +41,11 @@ def preflight(spec: Object) -> list[Notice]:
     if spec.get("chart"):
         return said
     return [*said, *_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
+
+
+def short_of_devices(spec: Object, objects: Sequence[Mapping[str, Any]]) -> list[Violation]:
+    """Return the containers of objects, in a cluster with a FabricSpec, that CDI gives too few devices."""
+    return [*_short_of_devices(objects, _with_cdi(giving_objects(spec)))]
 
 
 def _misfits(waves: list[Wave]) -> list[Violation]:
@@ -124,6 +129,10 @@ def without_cdi(plugins: Sequence[str], runtimes: Mapping[str, str]) -> list[str
 # annotation whose key is that of every resource (of a prefix), and of equal keys kubelet takes one.
 _FILE_PER_RESOURCE = (3, 8, 0)
 _WITHOUT = "leave useCdi out: plugins give all device files themselves then"
+
+
+def _with_cdi(objects: Sequence[Mapping[str, Any]]) -> list[Offer]:
+    return [each for each in offers_of(objects) if _has_cdi(each.pod)]
 
 
 def _key(offer: Offer) -> tuple[str, str]:
