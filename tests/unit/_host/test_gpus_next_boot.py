@@ -35,10 +35,25 @@ STATES = {
 }
 
 
-def host(gpu: str, service: str = MANAGER, *states: str, switch: str | None = None, modes: str = "") -> Kernel:
-    """A host with two GPUs and the service in these states; ``switch`` is the driver of an NVSwitch."""
+def host(
+    gpu: str,
+    service: str = MANAGER,
+    *states: str,
+    switch: str | None = None,
+    modes: str = "",
+    driver: str = "",
+    manager: str = "",
+) -> Kernel:
+    """A host with two GPUs and the service in these states; ``switch`` is the driver of an NVSwitch.
+
+    ``driver`` is the version of the GPU driver on the disk, ``manager`` that of the fabric manager.
+    """
     made = document("debian-12")
-    made["commands"][" ".join(QUERY)] = {"rc": 0, "stdout": modes, "stderr": ""}
+    release = made["files"]["/proc/sys/kernel/osrelease"].strip()
+    printed = f"\n\tFabric Manager version is : {manager}\n" if manager else ""
+    of_driver = f"modinfo -k {release} -F version nvidia"
+    answers = {" ".join(QUERY): modes, of_driver: f"{driver}\n", "nv-fabricmanager --version": printed}
+    made["commands"].update({words: {"rc": 0, "stdout": text, "stderr": ""} for words, text in answers.items()})
     kernel = Kernel(made)
     for address in GPUS:
         function(kernel, address, f"10DE:{gpu.upper()}", "30200", "nvidia")
@@ -78,6 +93,27 @@ class TestFabricManager:
         kernel = host(gpu, MANAGER, "installed", state, switch="nvidia-nvswitch" if gpu == H100 else None)
         outcome = previewed(kernel, **WISH)
         assert (refused(outcome), told(outcome, "802")) == ([], [])
+
+    @pytest.mark.parametrize(
+        ("active", "driver", "manager", "said"),
+        [
+            (True, "550.127.05", "550.120", 1),
+            (True, "550.120", "550.120", 0),
+            (True, "", "550.120", 0),
+            (True, "550.127.05", "", 0),
+            (False, "550.127.05", "550.120", 0),
+        ],
+    )
+    def test_a_reboot_into_a_driver_of_another_version_is_refused(
+        self, active: bool, driver: str, manager: str, said: int
+    ) -> None:
+        """It ends at its start then: an upgrade of packages had replaced one of the two (NVIDIA/gpu-operator#544)."""
+        states = ("installed", "enabled", *(("active",) if active else ()))
+        kernel = host(H100, MANAGER, *states, switch="nvidia-nvswitch", driver=driver, manager=manager)
+        outcome = applied(kernel, **WISH)
+        details = refused(outcome)
+        assert (outcome["reboot_required"], len(details)) == (not said, said)
+        assert all(f"loads GPU driver {driver}, and nvidia-fabricmanager {manager} starts" in each for each in details)
 
     @pytest.mark.parametrize(
         ("states", "advice"),

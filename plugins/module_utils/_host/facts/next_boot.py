@@ -21,7 +21,7 @@ from .boot_entries import (
     read_entries,
 )
 from .devices import VFIO_DRIVERS
-from .gpus import container_runs
+from .gpus import FABRIC_MANAGER, container_runs
 from .kernel import SYS_MODULE, built_in, is_loaded, missing_modules
 from .shapes import Facts, NextBoot
 
@@ -38,6 +38,7 @@ _LINUX = ("linux", "linuxefi", "linux16")
 _INITRD = ("initrd", "initrdefi", "initrd16")
 _ONE_TIME, _SAVED = "${next_entry}", "${saved_entry}"
 _IMAGE = re.compile(r"(?:vmlinu[xz]|[zZ]?Image|kernel)-(\d.*)")
+_MANAGER_VERSION = re.compile(r"Fabric Manager version is\s*:\s*([\d.]{1,32})")
 # These pass functions through to guests and make no interface.
 _PASSTHROUGH = (*VFIO_DRIVERS, "pci-stub")
 RDMA_DRIVER = "mlx5_ib"
@@ -52,6 +53,7 @@ UNKNOWN: NextBoot = {
     "initrd": None,
     "modules": False,
     "lacks": [],
+    "fabric_manager": [],
 }
 
 
@@ -145,7 +147,22 @@ def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
         drivers.discard(GPU_DRIVER)
     if is_loaded(facts["modules"], RDMA_DRIVER):
         drivers.add(RDMA_DRIVER)
-    return read_next_boot(probe, facts["system"]["kernel"], drivers)
+    running = facts["system"]["kernel"]
+    found = read_next_boot(probe, running, drivers)
+    nvlink = facts.get("nvlink")
+    if nvlink is not None and nvlink["service"] == FABRIC_MANAGER and nvlink["state"]["active"]:
+        found["fabric_manager"] = _other_release(probe, found["kernel"] or running)
+    return found
+
+
+def _other_release(probe: Probe, kernel: str) -> list[str]:
+    """Return the versions of the fabric manager and of a kernel's GPU driver, nothing if they are equal or unknown.
+
+    The fabric manager ends at its start if they differ (NVIDIA/gpu-operator issue 544; NVIDIA/nvtrust issue 55).
+    """
+    shown = _MANAGER_VERSION.search(probe.output("nv-fabricmanager", "--version"))
+    driver = printable(probe.output("modinfo", "-k", kernel, "-F", "version", GPU_DRIVER).strip(), 32)
+    return [shown[1], driver] if shown is not None and driver not in ("", shown[1]) else []
 
 
 def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBoot:
@@ -176,6 +193,7 @@ def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBo
         "initrd": printable(initrds[-1]) if initrds else None,
         "modules": _has_modules(probe, kernel or running) or not _has_modules(probe, running),
         "lacks": lacks,
+        "fabric_manager": [],
     }
 
 

@@ -350,7 +350,10 @@ class Digest(TypedDict):
 
 
 class NextBoot(TypedDict):
-    """What the next boot starts (next_boot.py); without a kernel, it is unknown."""
+    """What the next boot starts (next_boot.py); without a kernel, it is unknown.
+
+    ``fabric_manager`` has its version and that of the GPU driver, if they differ.
+    """
 
     kernel: str | None
     entry: str
@@ -360,6 +363,7 @@ class NextBoot(TypedDict):
     initrd: str | None
     modules: bool
     lacks: list[str]
+    fabric_manager: list[str]
 
 
 class Initramfs(TypedDict):

@@ -54,14 +54,17 @@ def forecast(actual: HostState) -> GpuForecast:
     notices: list[str] = []
     # In a virtual machine the host below may manage NVLink.
     if nvlink is not None and nvlink["service"] and not nvlink["by_container"] and not facts["pcie"]["virtual"]:
-        problem, notices = _of_fabric_manager(nvlink) if nvlink["service"] == FABRIC_MANAGER else _of_imex(nvlink)
+        if nvlink["service"] == FABRIC_MANAGER:
+            problem, notices = _of_fabric_manager(nvlink, facts["next_boot"]["fabric_manager"])
+        else:
+            problem, notices = _of_imex(nvlink)
     return GpuForecast(problem, [*notices, *_of_mig(facts)])
 
 
-def _of_fabric_manager(nvlink: Nvlink) -> tuple[str, list[str]]:
+def _of_fabric_manager(nvlink: Nvlink, differing: Sequence[str]) -> tuple[str, list[str]]:
     state = nvlink["state"]
     if state["enabled"]:
-        return "", []
+        return _of_another_release(*differing) if differing else "", []
     switches = f"NVSwitches ({_some(nvlink['switches'])})" if nvlink["switches"] else "NVSwitches"
     lost = (
         f"this host's GPUs are joined by {switches}, and nothing starts {FABRIC_MANAGER} at boot: until it has set "
@@ -74,6 +77,14 @@ def _of_fabric_manager(nvlink: Nvlink) -> tuple[str, list[str]]:
     else:
         advice = _enable(nvlink, f"--now {FABRIC_MANAGER}")
     return "", [f"{lost}; it does not run now either; next: {advice}"]
+
+
+def _of_another_release(manager: str, driver: str) -> str:
+    return (
+        f"it loads GPU driver {driver}, and {FABRIC_MANAGER} {manager} starts with a driver of its own version alone: "
+        "until it has set the NVSwitches up, CUDA ends with error 802 (system not yet initialized); it runs now, with "
+        f"the driver that is loaded; next: install {FABRIC_MANAGER} and GPU driver in one version, and run again"
+    )
 
 
 def _of_imex(nvlink: Nvlink) -> tuple[str, list[str]]:
