@@ -110,8 +110,11 @@ def parse_defaults(text: str) -> Limits:
 
 
 def _services(probe: Probe, names: Iterable[str]) -> list[str]:
+    """Return the units that exist; one that is masked, a link to /dev/null, never starts and has no drop-ins."""
     units = [f"{name}.service" for name in names]
-    return [unit for unit in units if any(probe.host.exists(f"{place}/{unit}") for place in UNIT_DIRECTORIES)]
+    found = [unit for unit in units if any(probe.host.exists(f"{place}/{unit}") for place in UNIT_DIRECTORIES)]
+    masks = UNIT_DIRECTORIES[:2]
+    return [unit for unit in found if "/dev/null" not in [probe.target(f"{place}/{unit}") for place in masks]]
 
 
 def _units(probe: Probe, units: list[str], running: bool) -> dict[str, UnitLimits]:

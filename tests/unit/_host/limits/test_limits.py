@@ -160,6 +160,22 @@ class TestEffect:
         assert "memlock is 65536, not infinity" in outcome["failed_step"]["error"]
         assert "/etc/systemd/system.conf.d" in outcome["failed_step"]["error"]
 
+    def test_a_later_file_of_a_runtime_is_noticed_by_every_run(self) -> None:
+        """The one of systemctl edit is the last of all: elastic/docs-content#5441 has it written for nofile."""
+        kernel = host()
+        kernel.tree.add_file(CONTAINERD.replace("90-rdma-fabric", "override"), "[Service]\nLimitNOFILE=1024000\n")
+        for _run in range(2):
+            outcome = applied(kernel, **WISH)
+            error = outcome["failed_step"]["error"]
+            assert "nofile is 1024000, not 1048576" in error and "(systemctl cat containerd.service)" in error
+            kernel.revive()
+
+    def test_a_masked_runtime_is_none(self) -> None:
+        kernel = host()
+        kernel.tree.add_link("/etc/systemd/system/containerd.service", "/dev/null")
+        assert not applied(kernel, **WISH).get("failed")
+        assert not kernel.exists(CONTAINERD)
+
 
 class TestRemoval:
     @pytest.mark.parametrize("how", [{}, {"run": REMOVE}])

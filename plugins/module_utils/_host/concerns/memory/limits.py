@@ -11,10 +11,11 @@ from typing import Final, Mapping
 from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import RELOAD_UNITS, Operation, Work
 from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, key_of, make_step, removal_step
-from ...facts.memory import INFINITY, LIMITS, SHOW_DEFAULTS, parse_defaults
+from ...facts.memory import INFINITY, LIMITS, read_limits
 from ...facts.settings_shapes import ServiceLimits
 from ...machine.access import Host
 from ...machine.host_files import MANAGER_FILE, RUNTIMES, marked
+from ...machine.probe import Probe
 from ...spec.memory import Limits
 
 CONCERN = "limits"
@@ -24,7 +25,6 @@ LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
 """Read by PAM for every new login."""
 _UNIT_FILE = "/etc/systemd/system/{unit}.d/90-rdma-fabric.conf"
 _UNTOLD: ServiceLimits = {"systemd": False, "default": {}, "units": {}, "nr_open": None}
-_SHOW_SECONDS = 10.0
 ERRORS = MappingProxyType(
     {"ENOENT": "systemctl is missing though systemd runs the host; next: install systemd's package again"}
 )
@@ -199,12 +199,17 @@ def work(context: Context, step: Step) -> Work:
 
 
 def _problem(host: Host, wanted: Mapping[str, object]) -> str:
-    result = host.run(SHOW_DEFAULTS, _SHOW_SECONDS)
-    now = parse_defaults(result.stdout)
-    other = [f"{key} is {now[key]}, not {value}" for key, value in wanted.items() if now[key] not in (None, value)]
-    if not other:
-        return ""
-    return f"{', '.join(other)}; next: look for a later file in /etc/systemd/system.conf.d that sets it, and run again"
+    """Return the limits that a file after ours sets: an override.conf of systemctl edit comes after all numbers."""
+    facts = read_limits(Probe(host))
+    places = {"/etc/systemd/system.conf.d": facts["default"]}
+    places.update({f"systemctl cat {unit}": each["limits"] for unit, each in facts["units"].items()})
+    other = [
+        f"{key} is {now[key]}, not {value}, by a file that comes after ours ({place})"
+        for place, now in places.items()
+        for key, value in wanted.items()
+        if now[key] not in (None, value)
+    ]
+    return f"{'; '.join(other)}; next: remove it there, and run again" if other else ""
 
 
 HANDLER = Handler(work, ERRORS)
