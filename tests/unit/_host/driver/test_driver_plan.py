@@ -316,6 +316,13 @@ class TestRefusals:
         assert "/boot has 20 MiB free, 150 MiB are needed" in step_named(found, "space")["detail"]
         assert "mokutil --import /var/lib/shim-signed/mok/MOK.der" in step_named(found, "secure_boot")["detail"]
 
+    def test_headers_that_dnf_hides_look_like_those_that_nobody_has(self) -> None:
+        """Of a kernel that is to stay: gridhead/nvidia-auto-installer-for-fedora-linux#99."""
+        made = host(read(headers={KERNEL: False}, headers_offered={KERNEL: False}))
+        assert "dnf hides" not in step_named(steps(made, asked()), "headers")["detail"]
+        made["system"]["os"].update(id="rocky", version_id="9.6")
+        assert "or dnf hides them (exclude=kernel*, vers" in step_named(steps(made, asked()), "headers")["detail"]
+
     def test_headers_that_a_repository_offers_are_installed(self) -> None:
         state = read(headers={KERNEL: False}, headers_offered={KERNEL: True})
         assert "packages" in statuses(steps(host(state), asked()))

@@ -32,6 +32,11 @@ APT_UNSIGNED = """W: GPG error: https://mirror.example ./ InRelease: The followi
  because the public key is not available: NO_PUBKEY A024F6F0E6D6A281
 E: The repository 'https://mirror.example ./ InRelease' is not signed.
 """
+# As lldpd/lldpd#407 has it; with an index of before, apt does not say that the repository is not signed.
+APT_EXPIRED = """W: GPG error: https://mirror.example ./ InRelease: The following signatures were invalid: EXPKEYSIG
+ A024F6F0E6D6A281 Mellanox Technologies
+E: Failed to fetch https://mirror.example/./InRelease  The following signatures were invalid: EXPKEYSIG A024F6F0E6D6A281
+"""
 APT_AWAY = """E: Failed to fetch https://mirror.example/./Packages  Could not connect to mirror.example:443 (192.0.2.1)
 """
 APT_GONE = """E: Failed to fetch https://mirror.example/./linux-headers-6.12.117_amd64.deb  404  Not Found
@@ -92,6 +97,7 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
         (DPKG_FULL, "a file system is full"),
         (DNF_FULL, "a file system is full"),
         (APT_UNSIGNED, "signature does not fit the key"),
+        (APT_EXPIRED, "signature does not fit the key, or that has expired"),
         (DNF_UNSIGNED, "signature does not fit the key"),
         (APT_AWAY, "can't be reached"),
         (APT_GONE, "the repository has no such file"),
@@ -99,7 +105,7 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
         (DNF_AWAY, "can't be reached"),
         (ZYPPER_AWAY, "can't be reached"),
         (APT_MISSING, "no repository of this host has the package"),
-        (DNF_MISSING, "no repository of this host has the package"),
+        (DNF_MISSING, "or dnf hides it (exclude, versionlock)"),
         (ZYPPER_MISSING, "no repository of this host has the package"),
         (APT_MIXED, "contradict each other"),
         (APT_DEPENDS, "no repository of this host has the package"),

@@ -69,13 +69,13 @@ _NO_FILE = (
     "reboot first"
 )
 _UNSIGNED = (
-    "the repository's signature does not fit the key; next: give the public key that signed it (repository.gpg_key) "
-    "and run again; nothing of it was installed"
+    "the repository's signature does not fit the key, or that has expired; next: give the public key that signed it, "
+    "as its owner has it now (repository.gpg_key), and run again; nothing of it was installed"
 )
 _NOT_OFFERED = (
-    "no repository of this host has the package for this system and kernel; next: check that source, release and "
-    "repository are those for this distribution, and that headers of the running kernel are still published (else "
-    "update the kernel and reboot first)"
+    "no repository of this host has the package for this system and kernel, or dnf hides it (exclude, versionlock); "
+    "next: check that source, release and repository are those for this distribution, and that headers of the running "
+    "kernel are still published (else update the kernel and reboot first)"
 )
 _MIXED = (
     "packages of the distribution and of the vendor contradict each other; next: run apt-get -f install or dnf "
@@ -115,6 +115,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "GPG check FAILED": _UNSIGNED,
         "Signature verification failed": _UNSIGNED,
         "signatures couldn't be verified": _UNSIGNED,
+        "signatures were invalid": _UNSIGNED,
         "repomd.xml GPG signature verification error": _UNSIGNED,
         "Public key for": _UNSIGNED,
         "  404  ": _NO_FILE,

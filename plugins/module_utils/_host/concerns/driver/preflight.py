@@ -102,10 +102,11 @@ def _build(request: DriverRequest, state: DriverState, system: System, family: F
     fails, limit = needs.too_new(request, kernel)
     found = [Refusal("kernel", "check the kernel", f"{request.title} {limit}")] if fails else []
     if builds and state["headers"].get(kernel) is False and state["headers_offered"].get(kernel) is False:
+        hidden = ", or dnf hides them (exclude=kernel*, versionlock)" if family.manager == "dnf" else ""
         detail = (
             f"headers of the running kernel {kernel} are neither installed nor in any repository of this host "
-            f"({headers_of(family, kernel)[0]}): add the repository that has them, or update the kernel and reboot "
-            "first"
+            f"({headers_of(family, kernel)[0]}){hidden}: add the repository that has them, or update the kernel and "
+            "reboot first"
         )
         found.append(Refusal("headers", "check the kernel headers", detail))
     if system["secure_boot"] and state["key"] is not None:
