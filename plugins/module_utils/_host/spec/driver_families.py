@@ -23,6 +23,9 @@ FIRMWARE_UPDATER = "mlnx-fw-updater"
 # Since DOCA 3.2.0 the repositories only contain sources, one repository for each major release of a distribution (DOCA
 # 3.2.1, General Support: docs.nvidia.com/doca/archive/3-2-1/general-support).
 FIRST_DKMS_ONLY = (25, 10)
+# DOCA 4.0 (November 2026) is the first without it: NVIDIA's change notice NW-SW-4759377, in openucx/ucx, pull 11538.
+_SCRIPTS = "ofed-scripts"
+_FIRST_WITHOUT_SCRIPTS = (26, 8)
 
 
 class Family(NamedTuple):
@@ -94,7 +97,7 @@ _SUSE_USERSPACE = (
     "infiniband-diags",
     "perftest",
 )
-_VENDOR_TOOLS = ("mlnx-tools", "ofed-scripts")
+_VENDOR_TOOLS = ("mlnx-tools", _SCRIPTS)
 # Debian 13 and Ubuntu 24.04 renamed libraries in the transition to 64-bit time_t; the vendor kept the names.
 _OF_64_BIT_TIME = {"librdmacm1": "librdmacm1t64", "libibnetdisc5": "libibnetdisc5t64"}
 
@@ -228,16 +231,20 @@ def _of_kernel(family: Family, name: str, kernel: str) -> str:
     return name.format(kernel=kernel, variant=variant, release=release, flavour=flavour, architecture=architecture)
 
 
-def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_firmware_update: bool) -> Names:
+def wanted_packages(
+    family: Family, build: str, kernels: Iterable[str], with_firmware_update: bool, release: tuple[int, ...] = ()
+) -> Names:
     """Return the packages of a vendor's stack for these kernels, in the order of the package manager's arguments.
 
     The vendor's metapackages depend on the firmware updater, which burns firmware during its installation. Therefore
-    the parts are listed, and the updater is only included on request.
+    the parts are listed, and the updater is only included on request. ``release`` has the numbers of the driver's,
+    none if any will do.
     """
     headers = (name for kernel in kernels for name in headers_of(family, kernel))
     built = (*headers, *family.build_tools) if build == DKMS else ()
     updater = (FIRMWARE_UPDATER,) if with_firmware_update else ()
-    return (*built, *family.kernel_packages[build], *family.tools, *family.userspace, *updater)
+    tools = (name for name in family.tools if name != _SCRIPTS or release < _FIRST_WITHOUT_SCRIPTS)
+    return (*built, *family.kernel_packages[build], *tools, *family.userspace, *updater)
 
 
 def client_package(family: Family, build: str, client: str) -> str:

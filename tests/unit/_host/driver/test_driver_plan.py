@@ -633,6 +633,12 @@ class TestNextKernel:
         (build,) = work(context, step_named(found["steps"], f"build:{NEXT}")).do
         assert isinstance(build, Run) and build.argv == ("dkms", "autoinstall", "-k", NEXT)
 
+    @pytest.mark.parametrize(("release", "has_it"), [("26.07-0.5.1.0", True), ("26.10-1.0.0.0", False)])
+    def test_the_package_with_ofed_info_is_asked_of_releases_that_have_it(self, release: str, has_it: bool) -> None:
+        found, context = plan_with_context(check_spec({"requests": [asked(version=release)]}), host(), ("driver",))
+        done = [run for run in work(context, step_named(found["steps"], "packages")).do if isinstance(run, Run)]
+        assert ("ofed-scripts" in next(run.argv for run in done if "install" in run.argv)) is has_it
+
     def test_headers_of_the_running_kernel_that_nobody_has_are_no_reason_to_load_the_inbox_driver(self) -> None:
         """A package without a build would have had the kernel's own driver loaded in its name."""
         state = installed(

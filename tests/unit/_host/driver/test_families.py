@@ -119,6 +119,14 @@ def test_packages_of_a_stack_on_red_hat(identity: str, version: str, kernel: str
     assert set(given) == {"kmod-mlnx-ofa_kernel", *RPM_TOOLS, *RPM_LIBRARIES}
 
 
+@pytest.mark.parametrize(("identity", "version"), [("ubuntu", "24.04"), ("rhel", "10.0"), ("sles", "16.0")])
+def test_a_package_that_releases_no_longer_have_is_not_asked_of_them(identity: str, version: str) -> None:
+    """Without it the package manager installed nothing of DOCA 4.0."""
+    for release, has_it in {(): True, (26, 7, 0, 5, 1): True, (26, 10, 1, 0, 0): False}.items():
+        names = families.wanted_packages(family(identity, version), "dkms", ["6.8.0"], False, release)
+        assert ("ofed-scripts" in names, "mlnx-tools" in names) == (has_it, True)
+
+
 def test_packages_of_a_stack_on_suse() -> None:
     kernel = "6.4.0-150700.51-default"
     built = families.wanted_packages(family("sles", "15.7"), "dkms", [kernel], False)

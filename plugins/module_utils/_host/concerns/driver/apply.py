@@ -123,7 +123,8 @@ def _installation(case: Case, family: Family) -> list[Operation]:
     settings = case.request.settings
     kernels = [case.state["kernel"], *kernels_to_build(case)]
     clients = clients_packages(case)
-    names = (*wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"]), *clients)
+    release = case.request.version.fields if case.request.version is not None else ()
+    names = (*wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"], release), *clients)
     archive = settings["archive"] or ""
     if settings["source"] != ARCHIVE:
         return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)
