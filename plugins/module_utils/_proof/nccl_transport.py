@@ -14,11 +14,11 @@ from .problem import Problem, problem_of
 
 _MOST_NAMES = 64
 _HOST = re.compile(r"^([\w-]{1,63})[\w.-]{0,190}:\d{1,8}:\d{1,8} \[", re.ASCII)
-_NETWORK = re.compile(r"NCCL INFO (?:Using network|Assigned NET plugin) ([\w.-]{1,40})", re.ASCII)
+_NETWORK = re.compile(r"NCCL INFO (?:Using network|Assigned NET plugin) ((?:AWS )?[\w.-]{1,40})", re.ASCII)
 _DEVICES = re.compile(r"NET/IB ?: Using (.{1,1500})")
 # ``[0]mlx5_0:1/RoCE``; ports that are used as one are ``[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}``.
 _DEVICE = re.compile(r"\[\d{1,4}\](?:\{[^}]{0,80}\})? ?([\w.-]{1,60}):(\d{1,3})/(RoCE|IB)", re.ASCII)
-_CHANNEL = re.compile(r"via NET/([\w.-]{1,40})/\d{1,4}(?:\(\d{1,6}\))?((?:/[\w.-]{1,40}){0,4})", re.ASCII)
+_CHANNEL = re.compile(r"via NET/((?:AWS )?[\w.-]{1,40})/\d{1,4}(?:\(\d{1,6}\))?((?:/[\w.-]{1,40}){0,4})", re.ASCII)
 _LOCAL_CHANNEL = re.compile(r"via (?:P2P|SHM|NVLS|C2C)\b")
 _VERSION = re.compile(r"NCCL version (\d[\d.]{0,20}\+cuda[\d.]{1,20})", re.ASCII)
 # Sockets have the same line for each of their interfaces; no card reaches GPU memory with them.

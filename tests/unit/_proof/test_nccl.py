@@ -367,6 +367,9 @@ def test_a_completion_s_state_is_read_from_every_form(line: str) -> None:
         ("a:1:2 [0] NCCL INFO Assigned NET plugin IBext_v9 to comm", "network", "IBext_v9"),
         ("a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0(3)/GDRDMA/Shared", "gpu_direct", "all"),
         ("a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0", "gpu_direct", "none"),
+        # aws-ofi-nccl, whose name has a blank
+        ("a:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/0", "local_only", False),
+        ("a:1:2 [0] NCCL INFO Using network AWS Libfabric", "network", "AWS Libfabric"),
         (
             "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_1:1/RoCE [1]mlx5_2:2/RoCE ; OOB",
             "devices",
