@@ -380,7 +380,7 @@ class ActionModule(ClusterAction):
             # Of both failures the first one tells more.
             return stays
         if step.notice:
-            return True, f"As it was before, {step.notice}: fix that, then run again"
+            return True, f"Nothing on it was changed, and {step.notice}: fix that, then run again"
         return False, "It takes pods again, because nothing on it was changed: fix that, then run again"
 
     def _result(

@@ -16,6 +16,13 @@ from typing import Any, Mapping
 ANNOTATION = "rdma.fabric/cordon"
 _TEXTS = ("holder", "run", "reason", "time")
 _MOST_OF_A_REASON = 500
+# How others keep a node out of service, or announce that they drain it, and the values that say neither: NVSentinel
+# (fault-quarantine, pkg/common), which takes an uncordon for the end of the fault, and the SR-IOV Network Operator
+# (pkg/consts).
+_CLAIMS = {
+    "quarantineHealthEventIsCordoned": ("NVSentinel", ("",)),
+    "sriovnetwork.openshift.io/state": ("the SR-IOV Network Operator", ("", "Idle", "Drain_Disabled")),
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class Mark:
     """``unschedulable`` says whether somebody else had cordoned the node before; ``time`` is UTC, for people.
 
     ``boot`` is the boot that the node's kubelet last reported while it was drained, ``devices`` are the resources that
-    the node offered before.
+    the node offered before, ``claims`` the annotations by which others had claimed it before.
     """
 
     holder: str
@@ -33,6 +40,7 @@ class Mark:
     unschedulable: bool = False
     boot: str = ""
     devices: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the value of the annotation."""
@@ -71,11 +79,11 @@ def mark_of(node: Mapping[str, Any]) -> Mark | None:
     if not isinstance(read, dict):
         return Mark("somebody", "", f"the annotation {ANNOTATION} can't be read", "an unknown time", True)
     texts = {name: str(read.get(name) or "") for name in _TEXTS}
-    devices = read.get("devices")
+    names = {key: read[key] for key in ("devices", "claims") if isinstance(read.get(key), list)}
     return Mark(
         unschedulable=read.get("unschedulable") is not False,
         boot=str(read.get("boot") or ""),
-        devices=tuple(map(str, devices)) if isinstance(devices, list) else (),
+        **{key: tuple(map(str, found)) for key, found in names.items()},
         **texts,
     )
 
@@ -83,6 +91,17 @@ def mark_of(node: Mapping[str, Any]) -> Mark | None:
 def is_cordoned(node: Mapping[str, Any]) -> bool:
     """Tell whether a node takes no new pods."""
     return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def claimed_since(node: Mapping[str, Any], mark: Mark | None = None) -> dict[str, str]:
+    """Return the annotations by which others have claimed a node since it was marked, each with what it says."""
+    annotations = node["metadata"].get("annotations") or {}
+    before = () if mark is None else mark.claims
+    return {
+        name: f"{who} has claimed it since it was cordoned (annotation {name}: {annotations[name]})"
+        for name, (who, idle) in _CLAIMS.items()
+        if name not in before and annotations.get(name, "") not in idle
+    }
 
 
 def to_cordon(node: Mapping[str, Any], mark: Mark) -> Step:
@@ -95,7 +114,7 @@ def to_cordon(node: Mapping[str, Any], mark: Mark) -> Step:
         other = (found.holder, found.run) != (mark.holder, mark.run)
         patch = None if found.boot == mark.boot else _patch(node, replace(found, boot=mark.boot).text(), None)
         return Step(patch, f"node {name} has been cordoned before ({found})" if other else "")
-    new = replace(mark, unschedulable=cordoned)
+    new = replace(mark, unschedulable=cordoned, claims=tuple(claimed_since(node)))
     notice = f"somebody else has cordoned node {name}: it stays so at the end" if cordoned else ""
     return Step(_patch(node, new.text(), None if cordoned else True), notice)
 
@@ -106,7 +125,10 @@ def marked(node: Mapping[str, Any], mark: Mark) -> Step:
 
 
 def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
-    """Return what uncordons a node: only what was cordoned with our mark, of this ``run`` if one is given."""
+    """Return what uncordons a node: only what was cordoned with our mark, of this ``run`` if one is given.
+
+    One that others have claimed since stays cordoned, without our mark.
+    """
     name, found = node["metadata"]["name"], mark_of(node)
     by_hand = f"(kubectl uncordon {name}, when it may take pods)"
     if found is None:
@@ -117,6 +139,9 @@ def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
     if found.unschedulable and is_cordoned(node):
         kept = f"node {name} was cordoned by somebody else before ({found}), it stays so {by_hand}"
         return Step(_patch(node, None, None), kept)
+    claims = claimed_since(node, found)
+    if claims and is_cordoned(node):
+        return Step(_patch(node, None, None), f"node {name} stays cordoned, {'; '.join(claims.values())} {by_hand}")
     return Step(_patch(node, None, False if is_cordoned(node) else None))
 
 

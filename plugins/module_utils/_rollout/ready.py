@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Callable, Iterable, Sequence
 
-from .cordon import Mark
+from .cordon import Mark, claimed_since
 from .drain import Cluster, Unanswered
 from .objects import Json
 from .pace import Pace
@@ -47,7 +47,7 @@ def what_is_missing(node: Json, mark: Mark, *, rebooted: bool, labels: Iterable[
     unlabelled = [name for name in labels if name not in (node["metadata"].get("labels") or {})]
     if unlabelled:
         missing.append(f"it has lost the label {', '.join(unlabelled)}, by which pods of the fabric come to it")
-    return missing
+    return [*missing, *claimed_since(node, mark).values()]
 
 
 def silence_of(node: Json, boot: str) -> list[str]:

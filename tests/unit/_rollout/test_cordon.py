@@ -127,3 +127,34 @@ def test_a_mark_that_cannot_be_read_frees_no_node(text: str) -> None:
     assert after["spec"] == {"unschedulable": True}
     assert ANNOTATION not in after["metadata"]["annotations"]
     assert "stays so" in step.notice
+
+
+QUARANTINE, DRAIN = "quarantineHealthEventIsCordoned", "sriovnetwork.openshift.io/state"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "idle", "who"),
+    [
+        (QUARANTINE, "True", "", "NVSentinel"),
+        (DRAIN, "Drain_Required", "Idle", "the SR-IOV Network Operator"),
+    ],
+)
+def test_a_node_that_another_controller_has_claimed_since_stays_cordoned(
+    name: str, value: str, idle: str, who: str
+) -> None:
+    """An uncordon would end NVSentinel's quarantine of a GPU that has failed meanwhile (NVIDIA/NVSentinel#141)."""
+    cordoned = merged(node(), to_cordon(node(), MARK))
+    cordoned["metadata"]["annotations"][name] = value
+    step = to_uncordon(cordoned)
+    after = merged(cordoned, step)
+    assert (after["spec"], mark_of(after)) == ({"unschedulable": True}, None)
+    assert f"stays cordoned, {who} has claimed it since it was cordoned (annotation {name}: {value})" in step.notice
+    cordoned["metadata"]["annotations"][name] = idle
+    assert merged(cordoned, to_uncordon(cordoned))["spec"] == {}
+
+
+def test_a_claim_of_before_such_as_one_that_was_left_behind_keeps_no_node_cordoned() -> None:
+    before = node()
+    before["metadata"]["annotations"][DRAIN] = "Draining"
+    cordoned = merged(before, to_cordon(before, MARK))
+    assert merged(cordoned, to_uncordon(cordoned)) == before

@@ -73,6 +73,14 @@ def test_a_node_whose_kubelet_tells_no_boot_is_not_waited_for_to_tell_another() 
     assert what_is_missing(reporting(""), replace(MARK, boot=""), rebooted=True) == []
 
 
+def test_a_node_that_another_controller_has_claimed_since_is_not_ready() -> None:
+    found = reporting()
+    found["metadata"]["annotations"] = {"quarantineHealthEventIsCordoned": "True"}
+    (missing,) = what_is_missing(found, MARK, rebooted=False)
+    assert missing.startswith("NVSentinel has claimed it since it was cordoned")
+    assert what_is_missing(found, replace(MARK, claims=("quarantineHealthEventIsCordoned",)), rebooted=False) == []
+
+
 def test_a_rebooted_node_is_judged_by_what_it_says_since() -> None:
     assert what_is_missing(reporting("two"), MARK, rebooted=True) == []
     assert what_is_missing(reporting("one"), MARK, rebooted=True)

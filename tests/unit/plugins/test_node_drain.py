@@ -267,6 +267,22 @@ def test_a_node_whose_jobs_cannot_be_asked_for_is_given_back_where_that_is_wante
     assert cordoned(server) is not give_back
 
 
+def test_a_node_that_is_quarantined_while_its_drain_fails_stays_cordoned(server: Nodes) -> None:
+    come(server)
+
+    def quarantine(_number: int, method: str, path: str) -> Reply | None:
+        if method != "POST" or not path.endswith("/eviction"):
+            return None
+        live = server.objects[NODE]
+        live["metadata"]["annotations"]["quarantineHealthEventIsCordoned"] = "True"
+        return failure(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+
+    server.intercept = quarantine
+    result = drain("drained", give_back=True)
+    assert "Nothing on it was changed, and node n stays cordoned, NVSentinel has claimed it" in result["msg"]
+    assert (result["cordoned"], cordoned(server)) == (True, True)
+
+
 def of_daemon_set(server: Nodes, *, plugin: bool = False, ready: bool = True) -> None:
     """Put a pod on the node, with a device or of the SR-IOV device ``plugin``.
 
