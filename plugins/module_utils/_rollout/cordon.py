@@ -23,6 +23,9 @@ _CLAIMS = {
     "quarantineHealthEventIsCordoned": ("NVSentinel", ("",)),
     "sriovnetwork.openshift.io/state": ("the SR-IOV Network Operator", ("", "Idle", "Drain_Disabled")),
 }
+# What keeps the autoscalers from deleting a node that is empty while it is drained and changed (kubernetes/autoscaler,
+# eligibility; karpenter, ValidateNodeDisruptable).
+_KEEPS = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Mark:
     """``unschedulable`` says whether somebody else had cordoned the node before; ``time`` is UTC, for people.
 
     ``boot`` is the boot that the node's kubelet last reported while it was drained, ``devices`` are the resources that
-    the node offered before, ``claims`` the annotations by which others had claimed it before.
+    the node offered before, ``claims`` the annotations by which others had claimed it before, ``keeps`` those that
+    keep autoscalers away and were not there before.
     """
 
     holder: str
@@ -41,6 +45,7 @@ class Mark:
     boot: str = ""
     devices: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the value of the annotation."""
@@ -79,13 +84,19 @@ def mark_of(node: Mapping[str, Any]) -> Mark | None:
     if not isinstance(read, dict):
         return Mark("somebody", "", f"the annotation {ANNOTATION} can't be read", "an unknown time", True)
     texts = {name: str(read.get(name) or "") for name in _TEXTS}
-    names = {key: read[key] for key in ("devices", "claims") if isinstance(read.get(key), list)}
+    devices, claims, keeps = (tuple(map(str, _list(read.get(key)))) for key in ("devices", "claims", "keeps"))
     return Mark(
         unschedulable=read.get("unschedulable") is not False,
         boot=str(read.get("boot") or ""),
-        **{key: tuple(map(str, found)) for key, found in names.items()},
+        devices=devices,
+        claims=claims,
+        keeps=keeps,
         **texts,
     )
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def is_cordoned(node: Mapping[str, Any]) -> bool:
@@ -112,16 +123,19 @@ def to_cordon(node: Mapping[str, Any], mark: Mark) -> Step:
     name, found, cordoned = node["metadata"]["name"], mark_of(node), is_cordoned(node)
     if found is not None and cordoned:
         other = (found.holder, found.run) != (mark.holder, mark.run)
-        patch = None if found.boot == mark.boot else _patch(node, replace(found, boot=mark.boot).text(), None)
+        patch = None if found.boot == mark.boot else _patch(node, {ANNOTATION: replace(found, boot=mark.boot).text()})
         return Step(patch, f"node {name} has been cordoned before ({found})" if other else "")
     new = replace(mark, unschedulable=cordoned, claims=tuple(claimed_since(node)))
     notice = f"somebody else has cordoned node {name}: it stays so at the end" if cordoned else ""
-    return Step(_patch(node, new.text(), None if cordoned else True), notice)
+    return Step(marked(node, new).patch, notice)
 
 
 def marked(node: Mapping[str, Any], mark: Mark) -> Step:
-    """Return what cordons a node and gives it exactly this mark."""
-    return Step(_patch(node, mark.text(), None if is_cordoned(node) else True))
+    """Return what cordons a node, gives it this mark, and keeps autoscalers away."""
+    found, present = mark_of(node), node["metadata"].get("annotations") or {}
+    own = tuple(name for name in _KEEPS if name not in present or (found is not None and name in found.keeps))
+    annotations = {ANNOTATION: replace(mark, keeps=own).text(), **dict.fromkeys(own, "true")}
+    return Step(_patch(node, annotations, None if is_cordoned(node) else True))
 
 
 def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
@@ -136,13 +150,14 @@ def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
         return Step(None, kept)
     if run and found.run != run:
         return Step(None, f"node {name} is cordoned by {found}; it stays so" if is_cordoned(node) else "")
+    gone = dict.fromkeys((ANNOTATION, *(name for name in _KEEPS if name in found.keeps)))
     if found.unschedulable and is_cordoned(node):
         kept = f"node {name} was cordoned by somebody else before ({found}), it stays so {by_hand}"
-        return Step(_patch(node, None, None), kept)
+        return Step(_patch(node, gone), kept)
     claims = claimed_since(node, found)
     if claims and is_cordoned(node):
-        return Step(_patch(node, None, None), f"node {name} stays cordoned, {'; '.join(claims.values())} {by_hand}")
-    return Step(_patch(node, None, False if is_cordoned(node) else None))
+        return Step(_patch(node, gone), f"node {name} stays cordoned, {'; '.join(claims.values())} {by_hand}")
+    return Step(_patch(node, gone, False if is_cordoned(node) else None))
 
 
 def to_fail(node: Mapping[str, Any], reason: str) -> Step:
@@ -150,12 +165,14 @@ def to_fail(node: Mapping[str, Any], reason: str) -> Step:
     found = mark_of(node)
     if found is None or not is_cordoned(node) or found.reason == reason:
         return Step(None)
-    return Step(_patch(node, replace(found, reason=reason).text(), None))
+    return Step(_patch(node, {ANNOTATION: replace(found, reason=reason).text()}))
 
 
-def _patch(node: Mapping[str, Any], annotation: str | None, unschedulable: bool | None) -> Mapping[str, Any]:
+def _patch(
+    node: Mapping[str, Any], annotations: Mapping[str, str | None], unschedulable: bool | None = None
+) -> Mapping[str, Any]:
     """Return a merge patch that holds for the node as it was read only; None for ``unschedulable`` leaves it."""
-    metadata = {"annotations": {ANNOTATION: annotation}}
+    metadata: dict[str, Any] = {"annotations": dict(annotations)}
     if node["metadata"].get("resourceVersion"):
         metadata["resourceVersion"] = node["metadata"]["resourceVersion"]
     spec = {} if unschedulable is None else {"spec": {"unschedulable": True if unschedulable else None}}

@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node
 
 MARK = Mark("me@controller", "r1", "firmware", "2026-01-01T00:00:00Z")
+KEEPS = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 
 
 def merged(body: dict[str, Any], step: Step) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def merged(body: dict[str, Any], step: Step) -> dict[str, Any]:
 def test_a_free_node_is_cordoned_marked_and_given_back_as_it_was() -> None:
     cordoned = merged(node(), to_cordon(node(), MARK))
     assert cordoned["spec"] == {"unschedulable": True}
-    assert mark_of(cordoned) == MARK
+    assert mark_of(cordoned) == replace(MARK, keeps=KEEPS)
     assert merged(cordoned, to_uncordon(cordoned)) == node()
 
 
@@ -99,7 +100,7 @@ def test_a_run_that_is_named_gives_back_only_what_it_has_cordoned() -> None:
 def test_a_cordoned_node_says_what_it_has_failed_by_and_is_given_back_as_it_was() -> None:
     cordoned = merged(node(), to_cordon(node(), MARK))
     failed = merged(cordoned, to_fail(cordoned, "no links"))
-    assert mark_of(failed) == replace(MARK, reason="no links")
+    assert mark_of(failed) == replace(MARK, reason="no links", keeps=KEEPS)
     assert to_fail(failed, "no links") == Step(None)
     given_back = merged(failed, to_uncordon(failed))
     assert (mark_of(given_back), given_back["spec"]) == (None, node()["spec"])
@@ -158,3 +159,24 @@ def test_a_claim_of_before_such_as_one_that_was_left_behind_keeps_no_node_cordon
     before["metadata"]["annotations"][DRAIN] = "Draining"
     cordoned = merged(before, to_cordon(before, MARK))
     assert merged(cordoned, to_uncordon(cordoned)) == before
+
+
+def test_autoscalers_delete_no_node_that_is_empty_because_it_is_drained() -> None:
+    """They take it for unneeded (kubereboot/kured#707 and #1309, kubernetes/autoscaler#8494)."""
+    before = node()
+    before["metadata"]["annotations"][KEEPS[1]] = "true"
+    cordoned = merged(before, to_cordon(before, MARK))
+    assert {name: cordoned["metadata"]["annotations"][name] for name in KEEPS} == dict.fromkeys(KEEPS, "true")
+    assert merged(cordoned, to_uncordon(cordoned)) == before, "what somebody else has set stays"
+
+
+def test_what_keeps_autoscalers_away_goes_also_from_a_node_that_was_uncordoned_by_hand() -> None:
+    uncordoned = merged(node(), to_cordon(node(), MARK))
+    del uncordoned["spec"]["unschedulable"]
+    again = merged(uncordoned, to_cordon(uncordoned, MARK))
+    assert merged(again, to_uncordon(again)) == merged(uncordoned, to_uncordon(uncordoned)) == node()
+
+
+def test_a_mark_removes_no_annotation_of_others_from_a_node() -> None:
+    forged = node(unschedulable=True, annotation=replace(MARK, keeps=("other",)).text())
+    assert merged(forged, to_uncordon(forged)) == node()
