@@ -41,6 +41,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts impor
     due_for_reload,
     headline,
     is_done,
+    kept_notice,
     nodes_of,
     parallel_of_policies,
     reasons,
@@ -235,4 +236,5 @@ def _reboots(
     others = nodes_of([host for host in safe if host not in due and is_done(variables[host])], variables)
     parallel = parallel_of_policies(sorted(due), variables, policies) if due else "1"
     notices = [*reload_notice(reload, safe, parallel), *reboot_notice(reboot, safe, parallel)]
+    notices += kept_notice([host for host in reboot if host in safe], variables)
     return {"reboot": reboot, "reload": reload, "give_back": others, "parallel": parallel, "notices": notices}

@@ -5,7 +5,7 @@
 
 The rules for DaemonSet, mirror, finished, unmanaged and emptyDir pods are those of kubectl (pkg/drain/filters.go), the
 label that keeps a pod from being drained is that of NVIDIA's upgrade library. What holds a device is judged here, as a
-change of a driver, a kernel or a firmware takes nothing from the other pods.
+change of a driver or a firmware takes nothing from the other pods; a reboot ends them.
 """
 
 from __future__ import annotations

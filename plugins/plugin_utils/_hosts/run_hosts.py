@@ -36,6 +36,7 @@ _BEGIN_CHARACTERS, _END_CHARACTERS = 300, 120
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _HOST_MODE = TABLE[f"{PREFIX}host_mode"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
+_DRAIN_PODS = TABLE[f"{PREFIX}drain_pods"]
 
 
 class Unfinished(NamedTuple):
@@ -324,6 +325,16 @@ def reboot_notice(hosts: Sequence[str], safe: Collection[str], parallel: str = "
     ``safe`` are the hosts whose nodes are drained before.
     """
     return _turn_notice("to be rebooted", hosts, safe, parallel)
+
+
+def kept_notice(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the notice that names hosts whose reboot ends more pods than their drain evicts."""
+    keeping = [
+        host for host in hosts if value_of(_DRAIN_PODS, variables.get(host, {}).get(_DRAIN_PODS.name))[0] != "all"
+    ]
+    said = "a reboot also ends the pods without devices, which the drain leaves there, whatever their budgets say"
+    way = f"{_DRAIN_PODS.name}: all evicts them"
+    return [f"{said} ({way}): {named(keeping, _MOST_NAMED)}"] if keeping else []
 
 
 def reload_notice(hosts: Sequence[str], safe: Collection[str], parallel: str = "1") -> list[str]:

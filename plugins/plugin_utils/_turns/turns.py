@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     drained,
+    kept_notice,
     nodes_of,
     parallel_of_policies,
     without_turn,
@@ -190,7 +191,9 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
         said += f"; before the others {named(first, _MOST_NAMED)}"
     said = f"{said}; nothing is drained for {named(cut_off, _MOST_NAMED)}" if cut_off else said
     waits = f"not drained, as they only get what a reboot needs that {PREFIX}allow_reboot does not allow"
-    return [said, *_naming(waits, spared), *_domain_notices(turns), *left_out]
+    due = [turn.host for turn in turns.turns if turn.due and turn.host in safe]
+    kept = kept_notice([host for host in due if _value("allow_reboot", variables.get(host, {}))], variables)
+    return [said, *kept, *_naming(waits, spared), *_domain_notices(turns), *left_out]
 
 
 def skip_notice(hosts: Sequence[str]) -> list[str]:

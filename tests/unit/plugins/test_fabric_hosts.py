@@ -354,6 +354,17 @@ def test_hosts_whose_nodes_are_drained_are_told_apart_and_the_others_of_them_are
     assert "nothing is drained for c: set rdma_fabric_drain" in mixed["notices"][0]
 
 
+def test_a_reboot_is_said_to_end_the_pods_that_a_drain_leaves() -> None:
+    """The SR-IOV Network Operator drains all pods before a reboot (k8snetworkplumbingwg/sriov-network-operator#225)."""
+    safe: dict[str, Any] = {"rdma_fabric_host_result": DUE, "rdma_fabric_drain": True}
+    hosts = done(a=safe, b={**safe, "rdma_fabric_drain_pods": "all"}, c={"rdma_fabric_host_result": DUE})
+    (notice,) = look(hosts, reboots=True)["notices"][1:]
+    assert notice == (
+        "a reboot also ends the pods without devices, which the drain leaves there, whatever their budgets say "
+        "(rdma_fabric_drain_pods: all evicts them): a"
+    )
+
+
 @pytest.mark.parametrize(
     "own",
     [

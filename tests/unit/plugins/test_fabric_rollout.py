@@ -86,6 +86,16 @@ def test_hosts_that_only_prepare_a_reboot_without_consent_are_said_not_to_be_dra
     assert len(find({"b": {"rdma_fabric_host_result": {**TO_CHANGE, "reboot_only": False}}})["notices"]) == 1
 
 
+def test_a_reboot_that_may_follow_is_said_to_end_the_pods_that_a_drain_leaves() -> None:
+    own = {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_allow_reboot": True}
+    of_all = {**own, "rdma_fabric_drain_pods": "all"}
+    undrained = {**own, "rdma_fabric_drain": False}
+    (notice,) = find({"a": own, "b": of_all, "c": undrained})["notices"][1:]
+    assert notice.startswith("a reboot also ends the pods without devices") and notice.endswith("): a")
+    assert find({"a": {**own, "rdma_fabric_allow_reboot": False}, "b": of_all})["notices"][1:] == []
+    assert find({"b": own}, slots=["b"])["notices"][1:] == [notice.replace("): a", "): b")]
+
+
 def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted() -> None:
     of_node = {"rdma_fabric_node_name": "node-b"}
     result = find({"b": of_node, "c": {"rdma_fabric_host_result": TO_CHANGE}}, slots=["node-b", "elsewhere", "c"])
