@@ -101,6 +101,8 @@ def converge_concern(
 
 def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[str, Any]]) -> None:
     """End the module with what ``result_of`` returns, or with why it could not."""
+    # Under the umask of hardened hosts programs write what others can't read: netplan the files of systemd-networkd.
+    os.umask(0o022)
     try:
         result = result_of(module)
     except InvalidInput as invalid:

@@ -10,8 +10,11 @@ import stat
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
@@ -25,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import Recorder
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._module import end_with
 from ansible_collections.rdma.fabric.tests.unit.processes import is_gone
 
 
@@ -139,6 +143,22 @@ def test_a_program_runs_without_shell_and_translation(monkeypatch: pytest.Monkey
     code = "import os, sys; print(os.environ['LC_ALL'], sys.argv[1]); sys.exit(3)"
     result = LiveHost().run([sys.executable, "-c", code, "$(id)"], 20)
     assert (result.rc, result.stdout) == (3, "C $(id)\n")
+
+
+def test_the_programs_of_a_module_write_what_others_can_read_whatever_the_umask_of_root() -> None:
+    """netplan generate leaves networkd without its files (konstruktoid/ansible-collection-hardening#95)."""
+    found: list[str] = []
+
+    def write(_module: AnsibleModule) -> dict[str, Any]:
+        found.append(LiveHost().run([sys.executable, "-c", "import os; print(oct(os.umask(0)))"], 20).stdout)
+        return {}
+
+    former = os.umask(0o077)
+    try:
+        end_with(cast(AnsibleModule, SimpleNamespace(exit_json=lambda **_result: None)), write)
+    finally:
+        os.umask(former)
+    assert found == ["0o22\n"]
 
 
 def test_the_addresses_of_a_node_with_a_thousand_pods_are_read_to_the_end() -> None:
