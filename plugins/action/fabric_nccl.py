@@ -286,10 +286,10 @@ def test_of(
 def flaws_of(spec: Json, tests: Sequence[tuple[nccl_plan.Scope, Test]], facts: Mapping[str, Json]) -> list[Violation]:
     """Return what of the jobs does not fit the hosts, and the resources that CDI does not give to one container."""
     found = [flaw for scope, test in tests for flaw in nccl_plan.environment_violations(facts, scope, test.environment)]
-    for scope, test in tests:
-        for each in short_of_devices(spec, [indexed_job(test)]):
-            hint = f"{each.hint}; or test each network alone (rdma_fabric_nccl_scope: rails)"
-            found.append(Violation("nccl", scope.name, f"a pod {each.problem}", hint))
+    jobs = {f"Job {test.name}": (scope, indexed_job(test)) for scope, test in tests}
+    for each in short_of_devices(spec, [job for _scope, job in jobs.values()]):
+        hint = f"{each.hint}; or test each network alone (rdma_fabric_nccl_scope: rails)"
+        found.append(Violation("nccl", jobs[each.source][0].name, f"a pod {each.problem}", hint))
     return found
 
 

@@ -62,11 +62,11 @@ def _moved_records(pairs: Sequence[tuple[Body | None, Body | None]]) -> Iterator
 
 def _records(bodies: Sequence[Body | None]) -> dict[tuple[str, str], str]:
     """Return the namespaces of what has its record of addresses there, by kind and name."""
-    known = [(str(body.get("kind")), body["metadata"]) for body in bodies if body is not None]
-    recording = ("DaemonSet whereabouts", *(f"{pool['kind']} {pool['name']}" for pool in _pools(bodies)))
-    return {
-        (kind, its["name"]): str(its.get("namespace")) for kind, its in known if f"{kind} {its['name']}" in recording
-    }
+    recording = {("DaemonSet", "whereabouts"), *((pool["kind"], pool["name"]) for pool in _pools(bodies))}
+    known = [
+        ((str(body.get("kind")), body["metadata"]["name"]), body["metadata"]) for body in bodies if body is not None
+    ]
+    return {key: str(its.get("namespace")) for key, its in known if key in recording}
 
 
 def _held(body: Body | None, pools: Mapping[nv_ipam.PoolKey, Claim]) -> list[tuple[tuple[str, ...], str, Claim]]:
