@@ -19,13 +19,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import NETWORKS, pod_templates
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import referenced
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import offers_with_cdi, short_of_devices
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import giving_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.nccl_job import (
     SAYS,
     Test,
     indexed_job,
     pytorch_job,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import short_of_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
@@ -287,7 +288,8 @@ def flaws_of(spec: Json, tests: Sequence[tuple[nccl_plan.Scope, Test]], facts: M
     """Return what of the jobs does not fit the hosts, and the resources that CDI does not give to one container."""
     found = [flaw for scope, test in tests for flaw in nccl_plan.environment_violations(facts, scope, test.environment)]
     jobs = {f"Job {test.name}": (scope, indexed_job(test)) for scope, test in tests}
-    for each in short_of_devices(spec, [job for _scope, job in jobs.values()]):
+    offers = offers_with_cdi(giving_objects(spec))
+    for each in short_of_devices([job for _scope, job in jobs.values()], offers):
         hint = f"{each.hint}; or test each network alone (rdma_fabric_nccl_scope: rails)"
         found.append(Violation("nccl", jobs[each.source][0].name, f"a pod {each.problem}", hint))
     return found

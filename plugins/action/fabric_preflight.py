@@ -28,14 +28,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import known_platforms
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import pod_templates
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import (
     folders_used,
     misplaced,
     useless_mounts,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import (
-    plugins_with_cdi,
-    without_cdi,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import diverted, has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (

@@ -13,11 +13,8 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.action.fabric_nccl import flaws_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import (
-    plugins_with_cdi,
-    preflight,
-    without_cdi,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_plan import Scope
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
