@@ -68,6 +68,7 @@ _BESIDES_DRAINS = {
     "ready": (*ClusterAction.variables, "node", "timeout"),
     "uncordoned": (*ClusterAction.variables, "node", "resources", "restart_daemon_sets", "timeout"),
 }
+_WAITING = ("ready", "uncordoned")
 # What the role host has found in the turn of a host.
 _OF_THE_TURN = ("drain", "reboot", "end")
 
@@ -117,7 +118,7 @@ class ActionModule(ClusterAction):
             "before": drain.get("before") if state else None,
             "give_back": None if state else given.value("rdma_fabric_drain_give_back"),
             "rebooted": reboot.get("rebooted"),
-            "renewed": _may_be_renewed(given.get("rdma_fabric_host_result"), turn) if state == "uncordoned" else None,
+            "renewed": _may_be_renewed(given, reboot, turn) if state in _WAITING else None,
             # The wait before a test is no stage of the turn.
             "turn_file": turn["file"] if turn and state != "ready" else None,
             **{option: policy[option] for option in read if option in policy and option != "safe_load"},
@@ -260,6 +261,8 @@ class ActionModule(ClusterAction):
                 cluster,
                 mark,
                 rebooted=arguments["rebooted"],
+                # A run that was killed may have made VFs fewer: only who has drained the node knows.
+                renewed=arguments["renewed"] or kept is None,
                 limit=limit,
                 progress=self.progress,
                 labels=() if kept is None else sorted(kept.labels),
@@ -442,9 +445,13 @@ def _standing(cluster: NodeCluster, err: ApiFault | Unanswered | None = None) ->
         return {"gone": False, "unanswered": isinstance(silence, Unanswered)}
 
 
-def _may_be_renewed(result: Mapping[str, Any] | None, turn: Mapping[str, Any]) -> bool:
-    """Tell whether a host may have other VFs: what an earlier run, which left its node cordoned, did is not known."""
-    return is_renewed(result or {}, {}, check=False) or bool(turn.get("cordoned"))
+def _may_be_renewed(given: Given, reboot: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
+    """Tell whether a host may have other VFs.
+
+    What was written for a reboot, and what an earlier run did that left its node cordoned, is not known.
+    """
+    result = given.get("rdma_fabric_host_result") or {}
+    return is_renewed(result, {}, check=False) or bool(reboot.get("rebooted") or turn.get("cordoned"))
 
 
 def _options(arguments: Mapping[str, Any]) -> DrainOptions:

@@ -110,7 +110,8 @@ options:
   wait:
     description:
       - Whether O(state=uncordoned) waits until the node is Ready and offers each of O(resources) again that it offered
-        when it was cordoned. If this takes longer than O(timeout), the node stays as it is and the task fails.
+        when it was cordoned, of GPUs at least as many, and with O(before) and without O(renewed) of all of them. If
+        this takes longer than O(timeout), the node stays as it is and the task fails.
       - It also waits for a node that somebody else had cordoned before, or has uncordoned since.
       - It does not wait for a node that this module has not cordoned, unless O(before) says that it was. Check mode
         waits for nothing.
@@ -244,7 +245,7 @@ before:
     uid: 5f6c2f3e-8a52-4b8e-9d2c-2f1f0f9b7a11
     unschedulable: false
     boot: 0b7e8f5c-0c3b-4f0e-a7a4-2a3cbb4d6f10
-    devices: [rdma/rdma_shared_device_a]
+    devices: {rdma/rdma_shared_device_a: 63}
     labels: {feature.node.kubernetes.io/pci-15b3.present: "true"}
     own_labels: [feature.node.kubernetes.io/pci-15b3.present]
 requests:

@@ -10,7 +10,7 @@ run reads the mark and can end what the first began.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Mapping
 
 ANNOTATION = "rdma.fabric/cordon"
@@ -33,8 +33,8 @@ class Mark:
     """``unschedulable`` says whether somebody else had cordoned the node before; ``time`` is UTC, for people.
 
     ``boot`` is the boot that the node's kubelet last reported while it was drained, ``devices`` are the resources that
-    the node offered before, ``claims`` the annotations by which others had claimed it before, ``keeps`` those that
-    keep autoscalers away and were not there before.
+    the node offered before, and how many of each, ``claims`` the annotations by which others had claimed it before,
+    ``keeps`` those that keep autoscalers away and were not there before.
     """
 
     holder: str
@@ -43,7 +43,7 @@ class Mark:
     time: str
     unschedulable: bool = False
     boot: str = ""
-    devices: tuple[str, ...] = ()
+    devices: Mapping[str, int] = field(default_factory=dict)
     claims: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
 
@@ -84,15 +84,21 @@ def mark_of(node: Mapping[str, Any]) -> Mark | None:
     if not isinstance(read, dict):
         return Mark("somebody", "", f"the annotation {ANNOTATION} can't be read", "an unknown time", True)
     texts = {name: str(read.get(name) or "") for name in _TEXTS}
-    devices, claims, keeps = (tuple(map(str, _list(read.get(key)))) for key in ("devices", "claims", "keeps"))
+    claims, keeps = (tuple(map(str, _list(read.get(key)))) for key in ("claims", "keeps"))
     return Mark(
         unschedulable=read.get("unschedulable") is not False,
         boot=str(read.get("boot") or ""),
-        devices=devices,
+        devices=read_devices(read.get("devices")),
         claims=claims,
         keeps=keeps,
         **texts,
     )
+
+
+def read_devices(given: object) -> dict[str, int]:
+    """Return how many of each resource a node offered; of one in a list, as marks once had it: some."""
+    found = given if isinstance(given, Mapping) else dict.fromkeys(map(str, _list(given)), 1)
+    return {str(name): count if isinstance(count, int) else 1 for name, count in found.items()}
 
 
 def _list(value: object) -> list[object]:

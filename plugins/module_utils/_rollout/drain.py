@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
-from .cordon import Mark, Step, is_cordoned, mark_of, marked
+from .cordon import Mark, Step, is_cordoned, mark_of, marked, read_devices
 from .objects import Json
 from .pace import Clock, Pace
 from .pods import EVICT, FINISHED, REFUSE, DrainOptions, Verdict, controller_of, is_test_pod, judge, what_it_holds
@@ -304,14 +304,14 @@ class Before:
     uid: str
     unschedulable: bool = False
     boot: str = ""
-    devices: tuple[str, ...] = ()
+    devices: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     own_labels: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a task registers it."""
         kept = asdict(self)
-        return {**kept, "devices": list(self.devices), "labels": dict(self.labels), "own_labels": list(self.own_labels)}
+        return {**kept, "devices": dict(self.devices), "labels": dict(self.labels), "own_labels": list(self.own_labels)}
 
     def own(self) -> dict[str, str]:
         """Return the labels that this collection has set."""
@@ -332,7 +332,7 @@ def read_before(given: Mapping[str, Any]) -> Before | None:
         uid=str(given["uid"]),
         unschedulable=given.get("unschedulable") is True,
         boot=str(given.get("boot") or ""),
-        devices=tuple(map(str, given.get("devices") or ())),
+        devices=read_devices(given.get("devices")),
         labels={str(name): str(value) for name, value in (given.get("labels") or {}).items()},
         own_labels=tuple(map(str, given.get("own_labels") or ())),
     )

@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""May a node take pods again: its kubelet is Ready, and it offers every device that it offered before."""
+"""May a node take pods again: its kubelet is Ready, and it offers as many devices as before."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Callable, Iterable, Sequence
+from typing import Callable, Iterable, Mapping, Sequence
 
 from .cordon import Mark, claimed_since
 from .drain import Cluster, Unanswered
@@ -15,6 +15,10 @@ from .objects import Json
 from .pace import Pace
 
 DELETED = "it was deleted"
+# GPUs, also shared and divided ones (NVIDIA/k8s-device-plugin, its time slicing and MIG strategies): no change of a
+# host makes them fewer, as one of its VFs or their driver may do with any other resource.
+_GPUS = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu", "gpu.intel.com/*")
+_FACTORS = {"k": 1000, "M": 1000**2}
 
 
 def boot_of(node: Json) -> str:
@@ -22,28 +26,37 @@ def boot_of(node: Json) -> str:
     return str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
 
 
-def devices_of(node: Json, resources: Iterable[str]) -> tuple[str, ...]:
-    """Return the resources that a node offers and one of the patterns names, in order."""
+def devices_of(node: Json, resources: Iterable[str]) -> dict[str, int]:
+    """Return how many a node offers of the resources that one of the patterns names, at least one of each, in order."""
     patterns, offered = tuple(resources), (node.get("status") or {}).get("allocatable") or {}
-    return tuple(
-        sorted(
-            name
-            for name, amount in offered.items()
-            if str(amount) != "0" and any(fnmatchcase(name, pattern) for pattern in patterns)
-        )
-    )
+    return {
+        name: _count(str(amount))
+        for name, amount in sorted(offered.items())
+        if str(amount) != "0" and any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
-def what_is_missing(node: Json, mark: Mark, *, rebooted: bool, labels: Iterable[str] = ()) -> list[str]:
+def _count(amount: str) -> int:
+    """Return a number of devices, which may be written as 1k; 1 for one that can't be read, which says: some."""
+    digits, factor = (amount[:-1], _FACTORS[amount[-1]]) if amount[-1:] in _FACTORS else (amount, 1)
+    return int(digits) * factor if digits.isascii() and digits.isdigit() else 1
+
+
+def what_is_missing(
+    node: Json, mark: Mark, *, rebooted: bool, renewed: bool = False, labels: Iterable[str] = ()
+) -> list[str]:
     """Return what keeps a node from taking pods; ``rebooted`` asks for another boot than that of the mark.
 
     Without that, a node that came back faster than the control plane noticed would be judged by what it said before.
-    ``labels`` are those that it had before.
+    ``renewed``: its VFs may be fewer by what was done. ``labels`` are those that it had before.
     """
     missing = silence_of(node, mark.boot if rebooted else "")
     lost = not_offered(node, mark.devices)
     if lost:
         missing.append(f"it offers none of {', '.join(lost)}, as it did before")
+    short = _fewer(node, mark.devices, _GPUS if renewed else ("*",))
+    if short:
+        missing.append(f"it offers fewer devices than before: {', '.join(short)}")
     unlabelled = [name for name in labels if name not in (node["metadata"].get("labels") or {})]
     if unlabelled:
         missing.append(f"it has lost the label {', '.join(unlabelled)}, by which pods of the fabric come to it")
@@ -73,6 +86,16 @@ def not_offered(node: Json, resources: Iterable[str]) -> list[str]:
     return [name for name in resources if name not in devices_of(node, [name])]
 
 
+def _fewer(node: Json, before: Mapping[str, int], patterns: Sequence[str]) -> list[str]:
+    """Return in words of which of the resources, of those that one of the patterns names, a node offers fewer now."""
+    there = devices_of(node, before)
+    return [
+        f"{there[name]} {name} of {count}"
+        for name, count in before.items()
+        if 0 < there.get(name, 0) < count and any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+
+
 def is_deleted(node: Json | None) -> list[str]:
     """Return that a node was deleted, nothing where it is there."""
     return [] if node is not None else [DELETED]
@@ -85,6 +108,7 @@ def wait_for_node(
     rebooted: bool,
     limit: float,
     progress: Callable[[str], None],
+    renewed: bool = False,
     labels: Iterable[str] = (),
     on_look: Callable[[Json], None] = lambda _node: None,
 ) -> list[str]:
@@ -98,7 +122,7 @@ def wait_for_node(
         if node is None:
             return is_deleted(node)
         on_look(node)
-        return what_is_missing(node, mark, rebooted=rebooted, labels=had)
+        return what_is_missing(node, mark, rebooted=rebooted, renewed=renewed, labels=had)
 
     return wait_until_whole(cluster, missing_of, limit=limit, progress=progress)
 

@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node
 from ansible_collections.rdma.fabric.tests.unit._rollout.test_drain import Memory
 
 SAID: list[str] = []
-MARK = Mark("me@controller", "r1", "firmware", "2026-01-01T00:00:00Z", boot="one", devices=("rdma/a",))
+MARK = Mark("me@controller", "r1", "firmware", "2026-01-01T00:00:00Z", boot="one", devices={"rdma/a": 63})
 
 
 def reporting(boot: str = "one", *, ready: str = "True", **allocatable: str) -> dict[str, Any]:
@@ -39,7 +39,10 @@ def reporting(boot: str = "one", *, ready: str = "True", **allocatable: str) -> 
 
 def test_the_devices_of_a_node_are_those_that_patterns_name_and_of_which_there_are_some() -> None:
     offered = {"nvidia.com/gpu": "8", "rdma/b": "0", "example.com/fpga": "1"}
-    assert devices_of(reporting(**offered), ["rdma/*", "nvidia.com/*"]) == ("nvidia.com/gpu", "rdma/a")
+    assert devices_of(reporting(**offered), ["rdma/*", "nvidia.com/*"]) == {
+        "nvidia.com/gpu": 8,
+        "rdma/a": 63,
+    }
 
 
 def test_a_node_that_is_as_before_misses_nothing() -> None:
@@ -54,6 +57,33 @@ def test_what_is_missing_is_named_together() -> None:
         "it offers none of rdma/a, as it did before",
     ]
     assert what_is_missing(node(), MARK, rebooted=False)[0] == "it is not Ready"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "missing", "without_vfs"),
+    [
+        ({"nvidia.com/gpu": 8}, {"nvidia.com/gpu": "7"}, "7 nvidia.com/gpu of 8", True),
+        ({"nvidia.com/gpu": 8}, {"nvidia.com/gpu": "9"}, "", True),
+        ({"rdma/a": 63}, {"rdma/a": "4"}, "4 rdma/a of 63", False),
+        ({"rdma/a": 1000}, {"rdma/a": "1k"}, "", True),
+        ({"rdma/a": 1}, {"rdma/a": "some"}, "", True),
+    ],
+)
+def test_a_node_offers_as_many_as_before_but_for_vfs_that_the_run_may_have_made_fewer(
+    before: dict[str, int], now: dict[str, str], missing: str, without_vfs: bool
+) -> None:
+    for renewed in (False, True):
+        told = bool(missing) and (without_vfs or not renewed)
+        expected = [f"it offers fewer devices than before: {missing}"] * told
+        found = what_is_missing(reporting(**now), replace(MARK, devices=before), rebooted=False, renewed=renewed)
+        assert found == expected
+
+
+def test_a_mark_of_names_alone_asks_for_some_of_each() -> None:
+    text = MARK.text().replace('{"rdma/a": 63}', '["rdma/a"]')
+    mark = mark_of({"metadata": {"annotations": {"rdma.fabric/cordon": text}}})
+    assert mark is not None
+    assert what_is_missing(reporting(**{"rdma/a": "1"}), mark, rebooted=False) == []
 
 
 def test_a_node_that_has_lost_labels_by_which_pods_come_to_it_misses_those() -> None:
@@ -88,13 +118,13 @@ def test_a_rebooted_node_is_judged_by_what_it_says_since() -> None:
 
 def test_a_mark_keeps_the_devices_of_before_and_follows_the_boot() -> None:
     first = {**reporting(), **node(unschedulable=True, annotation=MARK.text())}
-    later = Mark("other@elsewhere", "r2", "again", "2026-01-02T00:00:00Z", boot="two", devices=())
+    later = Mark("other@elsewhere", "r2", "again", "2026-01-02T00:00:00Z", boot="two", devices={})
     step = to_cordon(first, later)
     assert step.patch is not None
     annotations = step.patch["metadata"]["annotations"]
     found = mark_of({"metadata": {"annotations": annotations}})
     assert found is not None
-    assert (found.holder, found.devices, found.boot) == ("me@controller", ("rdma/a",), "two")
+    assert (found.holder, found.devices, found.boot) == ("me@controller", {"rdma/a": 63}, "two")
     assert boot_of(reporting("two")) == "two"
 
 

@@ -81,7 +81,7 @@ def test_what_a_node_was_is_returned_of_the_first_cordon(server: Nodes) -> None:
         "uid": "first",
         "unschedulable": False,
         "boot": "one",
-        "devices": ["rdma/a"],
+        "devices": {"rdma/a": 8},
         "labels": {NIC_LABEL: "true", GPU_LABEL: "true"},
         "own_labels": [NIC_LABEL],
     }
@@ -104,8 +104,19 @@ def test_a_node_that_was_registered_anew_is_cordoned_labelled_and_waited_for(ser
     live = server.objects[NODE]
     mark = mark_of(live)
     assert mark is not None
-    assert (mark.run, mark.devices, mark.boot, mark.unschedulable) == ("one", ("rdma/a",), "one", False)
+    assert (mark.run, mark.devices, mark.boot, mark.unschedulable) == ("one", {"rdma/a": 8}, "one", False)
     assert live["metadata"]["labels"] == {NIC_LABEL: "true"}
+
+
+@pytest.mark.parametrize("passes_before", [True, False], ids=["before", "mark"])
+def test_fewer_devices_keep_a_node_cordoned_for_who_knows_that_vfs_are_as_they_were(
+    server: Nodes, passes_before: bool
+) -> None:
+    before = drained() if passes_before else drained() and {}
+    server.objects[NODE]["status"]["allocatable"]["rdma/a"] = "4"
+    result = drain("uncordoned", before=before)
+    assert result.get("missing") == (["it offers fewer devices than before: 4 rdma/a of 8"] if passes_before else None)
+    assert cordoned(server) is passes_before
 
 
 def test_one_that_is_whole_is_given_back_and_named(server: Nodes) -> None:
@@ -365,6 +376,28 @@ def test_a_turn_has_it_look_where_vfs_were_changed_or_may_have_been_by_a_killed_
     }
     result = run_action("node_drain", {"state": "uncordoned", "role_variables": True}, task_vars=of_the_turn)
     assert [row["name"] for row in result["pods"]] == ["storage"] * looks, result
+
+
+@pytest.mark.parametrize("state", ["ready", "uncordoned"])
+@pytest.mark.parametrize(
+    ("offers", "missing"),
+    [({"rdma/a": "4"}, ""), ({"nvidia.com/gpu": "7"}, "7 nvidia.com/gpu of 8")],
+)
+def test_a_turn_keeps_a_node_that_comes_back_with_fewer_gpus_and_not_one_with_fewer_vfs(
+    server: Nodes, state: str, offers: Json, missing: str
+) -> None:
+    status = server.objects[NODE]["status"]
+    status["allocatable"] = {"rdma/a": "8", "nvidia.com/gpu": "8"}
+    of_the_turn = {
+        "inventory_hostname": "n",
+        "_rdma_fabric_host_drain": {"before": drain("drained", run=RUN)["before"]},
+        "_rdma_fabric_host_reboot": {"rebooted": True},
+    }
+    status["allocatable"].update(offers)
+    status["nodeInfo"]["bootID"] = "two"
+    result = run_action("node_drain", {"state": state, "role_variables": True}, task_vars=of_the_turn)
+    expected = [f"it offers fewer devices than before: {missing}"] if missing else None
+    assert result.get("missing") == expected, result
 
 
 @pytest.mark.parametrize(("grace", "is_told"), [(7200, True), (60, False)])
