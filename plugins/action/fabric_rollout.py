@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     drains_of_policies,
+    nodes_of,
     taking_part,
     unfinished_hosts,
 )
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import (
     Domains,
     Turns,
+    down_notice,
     turn_notices,
     turns_of,
     unskipped_notice,
@@ -69,7 +71,7 @@ class ActionModule(ClusterAction):
             raise ActionFailure(f"fabric_rollout: failure_domain: {label!r} {label_key_problem(label)}")
         with task_environment(self._environment()):
             slots_of = {**arguments, "group": _GROUP}
-            read = slots_and_nodes(self, slots_of, label=label, marks=True, skip_nodes=True)
+            read = slots_and_nodes(self, slots_of, label=label, marks=True, skip_nodes=True, down=True)
         if label and not read["domains"]:
             raise ActionFailure(
                 f"fabric_rollout: failure_domain: no node has the label {label}, so none is in a failure domain. Look "
@@ -100,6 +102,9 @@ class ActionModule(ClusterAction):
         due = [turn.host for turn in found.turns if turn.due]
         found = with_refused(found, {host: why_not_interrupted(host, variables, api_servers) for host in due})
         notices = turn_notices(found, variables, removes=removes)
+        if found.turns:
+            of_fabric = nodes_of(arguments["hosts"], variables).values()
+            notices += down_notice({node: read["down"][node] for node in of_fabric if node in read["down"]})
         if removes:
             notices += unskipped_notice([turn.host for turn in found.turns if turn.node in skipped])
         return {**_result(found, total, slots, cordoned), "notices": notices}

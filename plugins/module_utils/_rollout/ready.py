@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Callable, Iterable, Mapping, Sequence
 
-from .cordon import Mark, claimed_since
+from .cordon import Mark, claimed_since, is_cordoned, mark_of
 from .drain import Cluster, Unanswered
 from .objects import Json
 from .pace import Pace
@@ -94,6 +94,13 @@ def _fewer(node: Json, before: Mapping[str, int], patterns: Sequence[str]) -> li
         for name, count in before.items()
         if 0 < there.get(name, 0) < count and any(fnmatchcase(name, pattern) for pattern in patterns)
     ]
+
+
+def why_down(node: Json) -> str:
+    """Return why a node is out of service that has no mark of ours, empty for one that is in service."""
+    if is_cordoned(node):
+        return "" if mark_of(node) else "cordoned by somebody else"
+    return "not Ready" if condition_of(node, "Ready").get("status") in ("False", "Unknown") else ""
 
 
 def is_deleted(node: Json | None) -> list[str]:

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import le
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import why_down
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     GROUP_LABEL,
     SKIP_NODE,
@@ -103,18 +104,26 @@ class SlotShelf:
 
 
 def slots_and_nodes(
-    action: ClusterAction, arguments: Mapping[str, Any], *, label: str, marks: bool, skip_nodes: bool
+    action: ClusterAction,
+    arguments: Mapping[str, Any],
+    *,
+    label: str,
+    marks: bool,
+    skip_nodes: bool,
+    down: bool = False,
 ) -> dict[str, Any]:
     """Return the slots of a group that are taken, and of nodes what is asked for; raises ActionFailure.
 
-    See the results of the module ``node_slot_info``.
+    See the results of the module ``node_slot_info``. ``down`` asks, too, for nodes that are out of service without a
+    mark of ours, each with why.
     """
     group = arguments["group"]
     try:
         connection = action.connection(arguments)
         found = SlotShelf(connection, group, arguments["namespace"]).leases()
         labelled = nodes.labelled_nodes(connection, label) if label else []
-        cordoned = nodes.cordoned_nodes(connection) if marks else []
+        every = nodes.all_nodes(connection) if down else []
+        cordoned = nodes.cordoned_nodes(connection) if marks and not down else list(filter(is_cordoned, every))
         skipped = nodes.labelled_nodes(connection, SKIP_NODE) if skip_nodes else []
     except (ApiFault, Unanswered) as err:
         raise ActionFailure(f"the slots can't be read: {err}") from err
@@ -125,6 +134,7 @@ def slots_and_nodes(
         "marked": [{"node": node, **_told(mark, _OF_MARKS)} for node, mark in marked if mark is not None],
         "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
         "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),
+        **({"down": {node["metadata"]["name"]: why_down(node) for node in every if why_down(node)}} if down else {}),
     }
 
 

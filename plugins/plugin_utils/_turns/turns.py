@@ -201,6 +201,18 @@ def skip_notice(hosts: Sequence[str]) -> list[str]:
     return _naming(f"without a turn, as their nodes have the label {SKIP_NODE}", hosts)
 
 
+def down_notice(nodes: Mapping[str, str]) -> list[str]:
+    """Return the notice that names nodes which are out of service already, each with why.
+
+    The limit is of nodes that are changed, as ``maxParallelUpgrades`` is: the Network Operator sets no maxUnavailable,
+    without which those do not count (NVIDIA/k8s-operator-libs, GetUpgradesAvailable).
+    """
+    said = (
+        "out of service already, and not counted in this limit (lower rdma_fabric_max_unavailable by them if need be)"
+    )
+    return _naming(said, [f"{node} ({why})" for node, why in sorted(nodes.items())])
+
+
 def unskipped_notice(hosts: Sequence[str]) -> list[str]:
     """Return the notice that names hosts which are torn down, though their nodes are to be left out of upgrades."""
     return _naming(f"torn down anyway, as the label {SKIP_NODE} is about upgrades", hosts)

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import 
     devices_of,
     wait_for_node,
     what_is_missing,
+    why_down,
 )
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node
 from ansible_collections.rdma.fabric.tests.unit._rollout.test_drain import Memory
@@ -126,6 +127,13 @@ def test_a_mark_keeps_the_devices_of_before_and_follows_the_boot() -> None:
     assert found is not None
     assert (found.holder, found.devices, found.boot) == ("me@controller", {"rdma/a": 63}, "two")
     assert boot_of(reporting("two")) == "two"
+
+
+def test_a_node_is_down_that_others_have_cordoned_or_whose_kubelet_says_so() -> None:
+    ours = node(unschedulable=True, annotation=MARK.text())
+    not_ready = {**node(), "status": reporting(ready="Unknown")["status"]}
+    found = [why_down(each) for each in (node(), ours, node(unschedulable=True), not_ready)]
+    assert found == ["", "", "cordoned by somebody else", "not Ready"]
 
 
 def test_a_node_is_waited_for_until_the_limit() -> None:

@@ -30,18 +30,19 @@ def find(
     marked: Sequence[dict[str, Any]] = (),
     domains: dict[str, str] | None = None,
     skip_nodes: Sequence[str] = (),
+    down: dict[str, str] | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
     """Return the result for three hosts; those that ``hosts`` does not have are as they are to be.
 
-    ``slots``, ``marked``, ``domains`` and ``skip_nodes`` are what the API server tells of nodes.
+    ``slots``, ``marked``, ``domains``, ``skip_nodes`` and ``down`` are what the API server tells of nodes.
     """
     variables = {name: {"rdma_fabric_host_result": FINE, **hosts.get(name, {})} for name in NAMES}
     task_vars: dict[str, Any] = {"hostvars": variables, "groups": GROUPS}
     if limit is not None:
         task_vars["ansible_limit"] = limit
     taken = [{"node": node} for node in slots]
-    read = {"slots": taken, "marked": marked, "domains": domains or {}, "skip_nodes": skip_nodes}
+    read = {"slots": taken, "marked": marked, "domains": domains or {}, "skip_nodes": skip_nodes, "down": down or {}}
     with mock.patch.object(fabric_rollout, "slots_and_nodes", return_value=read):
         return run_action("fabric_rollout", {"hosts": NAMES, **arguments}, task_vars=task_vars)
 
@@ -135,6 +136,14 @@ def test_nodes_with_upstreams_label_are_left_out_by_name_and_the_others_go_on(st
     assert result["notices"][1:] == [f"without a turn, as their nodes have the label {SKIP}: b"]
     nobody = find({"b": due["b"]}, skip_nodes=["node-b"])
     assert (turns(nobody), nobody["notices"]) == ([], result["notices"][1:])
+
+
+def test_nodes_of_the_fabric_that_are_out_of_service_already_are_named_before_the_first_turn() -> None:
+    down = {"c": "not Ready", "elsewhere": "not Ready"}
+    (_turns, notice) = find({"b": {"rdma_fabric_host_result": TO_CHANGE}}, down=down)["notices"]
+    assert notice.startswith("out of service already, and not counted in this limit")
+    assert notice.endswith(": c (not Ready)")
+    assert find({}, down=down)["notices"] == []
 
 
 def test_a_node_with_that_label_that_an_earlier_run_has_begun_goes_on() -> None:
