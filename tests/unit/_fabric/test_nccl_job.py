@@ -64,6 +64,13 @@ def test_a_pod_goes_to_each_node_with_the_devices_of_its_rails() -> None:
     assert "k8s.v1.cni.cncf.io/networks" not in launcher["metadata"]["annotations"]
 
 
+def test_mpi_of_hpcx_binds_no_rdma_device_to_start_ranks() -> None:
+    launcher = mpi_job(a_test())["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
+    for template in (launcher, indexed_job(a_test())["spec"]["template"]):
+        env = {each["name"]: each["value"] for each in template["spec"]["containers"][0]["env"]}
+        assert [env[f"OMPI_MCA_coll_{each}_enable"] for each in ("hcoll", "ucc")] == ["0", "0"]
+
+
 def test_no_mesh_takes_over_what_ranks_say_or_keeps_a_pod_that_has_ended() -> None:
     replicas = mpi_job(a_test())["spec"]["mpiReplicaSpecs"]
     sample = pytorch_job(a_test())["spec"]["pytorchReplicaSpecs"]

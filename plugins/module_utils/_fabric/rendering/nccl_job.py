@@ -29,10 +29,13 @@ SAYS = "rdma.fabric:"
 _KEYS = "/root/.ssh"
 _HOSTS_OF_OPERATOR = "/etc/mpi/hostfile"
 _POD_INTERFACE = "eth0"
-# MPI only starts ranks and lets them meet, which takes nothing but the pod's own network.
+# MPI only starts ranks and lets them meet, which takes nothing but the pod's own network. HPC-X has collectives of its
+# own on by default, which bind an RDMA device whatever the BTL is (NVIDIA/cluster-readiness-engine, pull request 102).
 _OPEN_MPI = {
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "self,tcp",
+    "OMPI_MCA_coll_hcoll_enable": "0",
+    "OMPI_MCA_coll_ucc_enable": "0",
     "OMPI_MCA_btl_tcp_if_include": _POD_INTERFACE,
     "OMPI_MCA_oob_tcp_if_include": _POD_INTERFACE,
     "PRTE_MCA_prte_if_include": _POD_INTERFACE,
