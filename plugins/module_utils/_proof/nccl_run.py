@@ -24,6 +24,8 @@ MINIMUM_RATIO = 0.8
 _BY_NICS = ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "broadcast_perf", "reduce_perf")
 _ENDED = re.compile(r"process rank (\d{1,7}).{0,60} on node ([\w-]{1,63})", re.ASCII)
 _SOCKETS = re.compile(r"via NET/Socket|Using network Socket", re.ASCII)
+# What the launcher says of a host that it does not reach by ssh (_fabric/rendering/nccl_job.py).
+_UNREACHED = "no answer of "
 _MOST_NAMED = 8
 _OVER_SOCKETS = "the data went over sockets"
 
@@ -134,12 +136,23 @@ def rows_without_output(
     if not problems and not absent:
         return []
     step = "use an image with nccl-tests (MPI=1), Open MPI and sshd, and look at the pods' log"
-    told = [*problems, *(problem_of(each, "the launcher says so", step) for each in said)]
+    told = [*problems, *(_unreached(each) or problem_of(each, "the launcher says so", step) for each in said)]
     nothing = problem_of("the launcher has not begun it", "it ended before, or its log is gone", step)
     row = {"scope": asked.scope, "program": ", ".join(absent) or "pods", "verdict": "fail", "seconds": 0.0}
     row["problems"] = [{"where": "", **each} for each in told or [nothing]]
     measured = ("ranks", "busbw_gbytes", "largest_bytes", "expected_gbytes", "minimum_gbytes", "transport")
     return [{**row, **dict.fromkeys(measured), "notices": []}]
+
+
+def _unreached(said: str) -> Problem | None:
+    """Return the problem of a host that the launcher does not reach; None for what it says of anything else."""
+    if not said.startswith(_UNREACHED):
+        return None
+    cause = (
+        "its sshd does not run, or pods may not reach each other: NetworkPolicies of the namespace that deny by default"
+    )
+    step = "look at kubectl get networkpolicies there: pods of the job need each other on all TCP ports, and the DNS"
+    return problem_of(said, cause, f"{step}; or use another namespace (rdma_fabric_verify_namespace)")
 
 
 def _ranks_by_host(lines: Iterable[str]) -> dict[str, list[int]]:

@@ -125,6 +125,9 @@ def test_the_log_of_a_launcher_is_read_program_by_program() -> None:
     assert rows_without_output(TWO, ["/opt/x/a_perf", "b_perf"], outputs, said, []) == []
     (row,) = rows_without_output(TWO, ["a_perf"], *outputs_of(f"{SAYS} the image lacks sshd\n", SAYS), [])
     assert "a_perf on all rails: fail: the image lacks sshd (the launcher says so" in line_of(row)
+    log = f"{SAYS} no answer of node-b by ssh: Connection timed out\n"
+    (row,) = rows_without_output(TWO, ["a_perf"], *outputs_of(log, SAYS), [])
+    assert "NetworkPolicies of the namespace" in line_of(row) and "nccl-tests" not in line_of(row)
     (row,) = rows_without_output(TWO, ["a_perf"], [], [], [])
     assert "the launcher has not begun it" in line_of(row)
 
