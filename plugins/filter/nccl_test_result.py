@@ -92,16 +92,17 @@ _value:
       type: dict
     transport:
       description:
-        - C(network) (V(IB), V(Socket) or a plugin's name), C(devices) with their ports, C(link_layers), C(gpu_direct)
-          (V(all), V(some) or V(none) of the channels over RDMA), C(local_only) if no channel left its host, and the
-          C(version) of NCCL.
+        - C(network) (V(IB), V(Socket), a plugin's name, or V(MNNVL) if hosts use NVLink and no NIC), C(devices) with
+          their ports, C(link_layers), C(gpu_direct) (V(all), V(some) or V(none) of the channels over RDMA),
+          C(local_only) if no channel left its host, and the C(version) of NCCL.
       type: dict
     complete:
       description: Whether the run came to its end and every row is whole.
       type: bool
     verdict:
       description:
-        - V(fail) with a problem, V(pass) if O(minimum) is reached, V(reported) if no minimum was given.
+        - V(fail) with a problem, V(pass) if O(minimum) is reached, V(reported) if no minimum was given, or if
+          data between hosts went over NVLink.
       type: str
     problems:
       description: What is wrong, each with C(problem), C(cause) and C(next_step).

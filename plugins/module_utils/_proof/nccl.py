@@ -16,7 +16,7 @@ from typing import Any, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
 from . import nccl_rows
-from .nccl_transport import errors_in, release_of, transport_in, without_gpu_direct
+from .nccl_transport import MNNVL, errors_in, release_of, transport_in, without_gpu_direct
 from .output_text import is_positive, measure, output_lines, quoted, whole_number
 from .problem import Problem, problem_of
 
@@ -75,7 +75,7 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
         elif summary["busbw_gbytes"] < minimum_gbytes:
             verdict = "fail"
             problems.append(_too_slow(summary["busbw_gbytes"], minimum_gbytes, transport))
-        elif not problems:
+        elif not problems and (one_host or transport["network"] != MNNVL):
             verdict = "pass"
     return {
         "test": run.test,
@@ -291,6 +291,11 @@ def _notices(run: _Run, transport: dict[str, Any], one_host: bool) -> list[str]:
         found.append("channels over RDMA without /GDRDMA: their data is copied through host memory")
     if transport["network"] == "Socket" and one_host:
         found.append("NCCL chose sockets for other hosts, but this run stayed on one host")
+    if transport["network"] == MNNVL and not one_host:
+        found.append(
+            "no channel uses a NIC: data between hosts goes over NVLink (MNNVL), so that this says nothing of the "
+            "network; NCCL_MNNVL_ENABLE=0 in NCCL's environment sends it through the NICs"
+        )
     if run.rows and transport["network"] is None and not transport["local_only"]:
         found.append("no log of NCCL in the text (NCCL_DEBUG=INFO): the transport is not known")
     if run.rows and run.ranks == 1:

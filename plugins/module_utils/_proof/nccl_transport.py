@@ -12,6 +12,7 @@ from .messages import GPU_NOT_READY, REFUSED_CALLS, Message, completion, message
 from .output_text import quoted
 from .problem import Problem, problem_of
 
+MNNVL = "MNNVL"
 _MOST_NAMES = 64
 _HOST = re.compile(r"^([\w-]{1,63})[\w.-]{0,190}:\d{1,8}:\d{1,8} \[", re.ASCII)
 _NETWORK = re.compile(r"NCCL INFO (?:Using network|Assigned NET plugin) ((?:AWS )?[\w.-]{1,40})", re.ASCII)
@@ -19,6 +20,8 @@ _DEVICES = re.compile(r"NET/IB ?: Using (.{1,1500})")
 # ``[0]mlx5_0:1/RoCE``; ports that are used as one are ``[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}``.
 _DEVICE = re.compile(r"\[\d{1,4}\](?:\{[^}]{0,80}\})? ?([\w.-]{1,60}):(\d{1,3})/(RoCE|IB)", re.ASCII)
 _CHANNEL = re.compile(r"via NET/((?:AWS )?[\w.-]{1,40})/\d{1,4}(?:\(\d{1,6}\))?((?:/[\w.-]{1,40}){0,4})", re.ASCII)
+# src/transport/p2p.cc: what a communicator prints whose hosts share an NVLink domain.
+_NVLINK_CHANNEL = re.compile(r"via P2P/MNNVL\b")
 _LOCAL_CHANNEL = re.compile(r"via (?:P2P|SHM|NVLS|C2C)\b")
 _VERSION = re.compile(r"NCCL version (\d[\d.]{0,20}\+cuda[\d.]{1,20})", re.ASCII)
 # Sockets have the same line for each of their interfaces; no card reaches GPU memory with them.
@@ -170,16 +173,16 @@ _WORTH_A_LOOK = re.compile(
 def transport_in(lines: Iterable[str]) -> dict[str, Any]:
     """Return what the log says of the transport; without a log every value is None or empty.
 
-    ``network``: what NCCL chose or, better, what channels use (IB, Socket, a plugin's name); ``devices``: the HCAs with
-    their ports (``mlx5_0:1``), ``link_layers``: RoCE and IB among them; ``gpu_direct``: ``all``, ``some`` or ``none``
-    of the channels over RDMA go without a copy in host memory; ``local_only``: there are channels and none leaves its
-    host; ``version``: of NCCL.
+    ``network``: what NCCL chose or, better, what channels use (IB, Socket, a plugin's name, MNNVL where they use NVLink
+    between hosts and no NIC); ``devices``: the HCAs with their ports (``mlx5_0:1``), ``link_layers``: RoCE and IB among
+    them; ``gpu_direct``: ``all``, ``some`` or ``none`` of the channels over RDMA go without a copy in host memory;
+    ``local_only``: there are channels and none leaves its host; ``version``: of NCCL.
     """
     chosen: str | None = None
     version: str | None = None
     networks: dict[str, int] = {}
     devices: dict[str, str] = {}
-    direct = local = 0
+    direct = local = nvlink = 0
     for line in lines:
         if "via " in line:
             channel = _CHANNEL.search(line)
@@ -187,6 +190,7 @@ def transport_in(lines: Iterable[str]) -> dict[str, Any]:
                 networks[channel[1]] = networks.get(channel[1], 0) + 1
                 direct += "/GDRDMA" in channel[2]
             local += bool(_LOCAL_CHANNEL.search(line))
+            nvlink += bool(_NVLINK_CHANNEL.search(line))
         elif "NCCL" in line:
             chosen = _first(_NETWORK, line) or chosen
             version = version or _first(_VERSION, line)
@@ -198,11 +202,11 @@ def transport_in(lines: Iterable[str]) -> dict[str, Any]:
     over_rdma = sum(count for name, count in networks.items() if name != "Socket")
     socket = "Socket" in networks
     return {
-        "network": "Socket" if socket else next(iter(networks), None) or chosen,
+        "network": "Socket" if socket else next(iter(networks), None) or (MNNVL if nvlink else chosen),
         "devices": sorted(devices),
         "link_layers": sorted(set(devices.values())),
         "gpu_direct": None if not over_rdma else "all" if direct == over_rdma else "some" if direct else "none",
-        "local_only": bool(local) and not used,
+        "local_only": bool(local) and not used and not nvlink,
         "version": version,
     }
 

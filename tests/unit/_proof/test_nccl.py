@@ -157,6 +157,14 @@ def test_the_log_of_one_host_makes_no_run_of_one_host() -> None:
     assert len(found["problems"]) == 2, "no device, and sockets"
 
 
+def test_hosts_that_use_nvlink_alone_do_not_pass_by_their_rate() -> None:
+    output = re.sub(r"via NET/IB/\S+", "via P2P/MNNVL", text("all-reduce-2.19-log.txt"))
+    found = nccl_test_result(output, 180)
+    assert (found["verdict"], found["problems"]) == ("reported", [])
+    assert found["notices"][0].startswith("no channel uses a NIC: data between hosts goes over NVLink (MNNVL)")
+    assert nccl_test_result(output.replace("dgx-02", "dgx-01"), 180)["verdict"] == "pass", "one host needs none"
+
+
 def test_missing_gpudirect_is_noticed_and_named_as_the_cause_of_a_slow_run() -> None:
     assert read("broken/no-gpudirect.txt")["transport"]["gpu_direct"] == "none"
     slow = read("broken/no-gpudirect.txt", 180)["problems"]
@@ -376,6 +384,8 @@ def test_a_completion_s_state_is_read_from_every_form(line: str) -> None:
             ["mlx5_1:1", "mlx5_2:2"],
         ),
         ("a:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via P2P/IPC", "local_only", True),
+        ("a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL/read", "local_only", False),
+        ("a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL", "network", "MNNVL"),
     ],
 )
 def test_a_line_of_the_log_tells_the_transport(line: str, key: str, value: Any) -> None:
