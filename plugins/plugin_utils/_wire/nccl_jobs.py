@@ -211,14 +211,21 @@ class NcclJobs:
                 where = f"node {nodes[view.name]}" if nodes[view.name] else f"pod {view.name}"
                 found.problems.append({**pod_problem(view.reasons, test.ready_timeout), "where": where})
         if len(pods) < len(test.nodes):
-            found.problems.append(self._why_no_pods(test, len(pods)))
+            unknown = "mpi-operator does not run" if self.mpi else "no event says why"
+            found.problems.append(
+                self._why_no_pods(test, f"{len(pods)} of {len(test.nodes)} pods were", test.name, unknown)
+            )
+        elif launcher is None and not found.problems:
+            # mpi-operator makes it once all workers are ready, by a Job of its own (kubeflow/mpi-operator, issue 53).
+            job = f"{test.name}-launcher"
+            found.problems.append(self._why_no_pods(test, "the launcher's pod was not", job, "no event says why"))
         return found
 
-    def _why_no_pods(self, test: Test, count: int) -> Problem:
-        about = {"fieldSelector": f"involvedObject.name={test.name}"}
+    def _why_no_pods(self, test: Test, what: str, made_by: str, unknown: str) -> Problem:
+        about = {"fieldSelector": f"involvedObject.name={made_by}"}
         events = list_objects(self._connection, Key("v1", "Event", test.namespace, ""), EVENTS, about)
-        cause = (event_reasons(events) or ["mpi-operator does not run" if self.mpi else "no event says why"])[0]
-        text = f"{count} of {len(test.nodes)} pods were made in {test.ready_timeout} s"
+        cause = (event_reasons(events) or [unknown])[0]
+        text = f"{what} made in {test.ready_timeout} s"
         job = get_object(self._connection, self._kinds, Key(*(MPI_JOB if self.mpi else JOB), test.namespace, test.name))
         spec = (job or {}).get("spec") or {}
         if (spec.get("runPolicy") or spec).get("suspend"):

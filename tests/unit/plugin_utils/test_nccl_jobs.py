@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.nccl_jobs import NcclJobs
 from ansible_collections.rdma.fabric.tests.unit._fabric.nccl_launch import a_test
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, good
 
 SUSPENDED = "the job is suspended, as those are that a queue such as Kueue's has not admitted"
 
@@ -39,3 +39,34 @@ def test_a_job_without_pods_is_told_with_its_cause(mpi: bool, by_others: dict[st
     (problem,) = jobs.run(a_test()).problems
     assert (problem["problem"], problem["cause"]) == ("0 of 2 pods were made in 60 s", cause)
     assert ("rdma_fabric_verify_namespace" in str(problem["next_step"])) is (cause == SUSPENDED)
+
+
+def test_a_launcher_that_a_quota_refuses_is_told_with_the_event_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubeflow/mpi-operator#53: the workers run, and the launcher's Job makes no pod."""
+    server, test = FakeServer(), a_test()
+    server.plurals.update(mpijobs="MPIJob")
+
+    def operator(body: dict[str, Any]) -> None:
+        for node in test.nodes if body["kind"] == "MPIJob" else ():
+            metadata = {"name": f"{test.name}-{node}", "namespace": "default", "labels": {"rdma.fabric/run": test.run}}
+            status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            server.put("pods", {"metadata": metadata, "spec": {"nodeName": node}, "status": status})
+
+    quota = 'pods "the-launcher" is forbidden: exceeded quota: small'
+    event: dict[str, Any] = {"type": "Warning", "reason": "FailedCreate", "message": f"Error creating: {quota}"}
+    event["metadata"] = {"name": "one", "namespace": "default", "uid": "one"}
+    send = server.send
+
+    def with_event(method: str, path: str, *rest: Any) -> Any:
+        if "/events" in path and f"{test.name}-launcher" in path:
+            return good({"kind": "EventList", "apiVersion": "v1", "items": [event]})
+        return send(method, path, *rest)
+
+    monkeypatch.setattr(server, "send", with_event)
+    server.after_apply = operator
+    jobs = NcclJobs(connect(server), lambda _said: None)
+    jobs.mpi = True
+    monkeypatch.setattr(jobs, "remove", lambda _test: None)
+    (problem,) = jobs.run(test).problems
+    assert problem["problem"] == "the launcher's pod was not made in 60 s"
+    assert "exceeded quota: small" in str(problem["cause"])
