@@ -41,6 +41,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods impo
     wait_for_pods,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -184,9 +185,11 @@ class NcclJobs:
         found = Ended(self._log(launcher) if launcher else "", _nodes(pods))
         for pod in pods:
             if pod is not launcher and (pod.get("status") or {}).get("phase") == "Failed":
-                said = [line.partition(SAYS)[2].strip() for line in self._log(pod).splitlines() if SAYS in line]
-                reasons = said or pod_view(pod).reasons or ["it says no more"]
-                problem = pod_problem(reasons, 0) if not said else _told_by_pod(said)
+                lines = [line for line in self._log(pod).splitlines() if line.strip()]
+                said = [line.partition(SAYS)[2].strip() for line in lines if SAYS in line]
+                problem = _told_by_pod(said) if said else pod_problem(pod_view(pod).reasons or ["it says no more"], 0)
+                if lines and not said:
+                    problem["problem"] += f"; its log ends with: {quoted(lines[-1])}"
                 found.problems.append({**problem, "where": f"node {(pod.get('spec') or {}).get('nodeName')}"})
         return found
 

@@ -70,3 +70,23 @@ def test_a_launcher_that_a_quota_refuses_is_told_with_the_event_of_its_job(monke
     (problem,) = jobs.run(test).problems
     assert problem["problem"] == "the launcher's pod was not made in 60 s"
     assert "exceeded quota: small" in str(problem["cause"])
+
+
+def test_a_worker_that_ends_is_told_with_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, test = FakeServer(), a_test()
+    server.plurals.update(jobs="Job")
+
+    def controller(body: dict[str, Any]) -> None:
+        if body["kind"] == "Job":
+            metadata = {"name": f"{test.name}-1-x", "namespace": "default", "labels": {"rdma.fabric/run": test.run}}
+            ended = [{"name": "test", "state": {"terminated": {"exitCode": 255}}}]
+            status = {"phase": "Failed", "containerStatuses": ended}
+            server.put("pods", {"metadata": metadata, "spec": {"nodeName": "gpu-02"}, "status": status})
+
+    server.after_apply = controller
+    jobs = NcclJobs(connect(server), lambda _said: None)
+    monkeypatch.setattr(jobs, "_log", lambda _pod: "Server listening\nno hostkeys available -- exiting.\n\n")
+    monkeypatch.setattr(jobs, "remove", lambda _test: None)
+    (problem,) = jobs.run(test).problems
+    assert str(problem["problem"]).endswith("its log ends with: no hostkeys available -- exiting.")
+    assert (problem["where"], "image with sh" in str(problem["next_step"])) == ("node gpu-02", False)

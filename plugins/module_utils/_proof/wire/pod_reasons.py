@@ -29,6 +29,12 @@ _KNOWN = (
         "the node has too little left for the pod (CPU, memory, number of pods) beside what others request",
         "look at kubectl describe node: allocated resources; end pods, or lower what they request",
     ),
+    # Scheduler's plugin dynamicresources, and the kubelet's event.
+    (
+        r"cannot allocate all claims|FailedPrepareDynamicResources|resourceclaim",
+        "no node has the devices free that the pod's ResourceClaim asks for, or their DRA driver failed",
+        "look at kubectl get resourceslices,resourceclaims, and at the DRA driver's pod on the node",
+    ),
     (
         r"SchedulingGated",
         "the pod is held before it is scheduled, as those are that a queue such as Kueue's has not admitted",
@@ -207,9 +213,25 @@ _KNOWN = (
         "find out who deletes pods here, then run again",
     ),
     (
-        r"CreateContainerError|RunContainerError|StartError|executable file not found|ended with \d",
+        r"Pod was rejected|SMTAlignmentError",
+        "the kubelet of the node refuses the pod: its CPU manager (full-pcpus-only) or another admission handler",
+        "read the message, and compare it with the kubelet's configuration on the node",
+    ),
+    (
+        r"CreateContainerConfigError",
+        "a Secret or ConfigMap that the container names is not there, or its user is not allowed (runAsNonRoot)",
+        "read the message, and look at what changes pods of the namespace: webhooks and policies",
+    ),
+    # A shell ends with 126 and 127 where it can't start a program, container runtimes with 128.
+    (
+        r"CreateContainerError|RunContainerError|StartError|executable file not found|ended with 12[678]\b",
         "the container could not start",
         "use an image with sh and sleep (rdma_fabric_verify_image)",
+    ),
+    (
+        r"ended with \d",
+        "the container's program ended by itself, or the node has ended it",
+        "look at the pod's log, and at the kernel log of the node",
     ),
 )
 _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), cause, step) for pattern, cause, step in _KNOWN)
