@@ -177,6 +177,9 @@ def _hints(result: dict[str, Any], limit: Limit, ratio: float, way: Way) -> list
     hints = []
     if limit.name != "link":
         hints.append(f"the port could do {way.link_gbps:g} Gb/s: {limit.what} holds it back (slot, bifurcation, BIOS)")
+    if result["bidirectional"] and result.get("source") == "json" and ratio < 0.6:
+        # Each of its three tables is written over the one before (linux-rdma/perftest, pull request 322).
+        hints.append("the JSON of a run with --report-both has one direction alone: judge its text, or leave that out")
     mtu = result.get("mtu")
     if mtu is not None and mtu < 4096:
         hints.append(f"the path MTU is {mtu} bytes: raise the MTU of the interfaces and the fabric (9000 gives 4096)")

@@ -139,6 +139,8 @@ def test_both_directions_are_compared_with_twice_the_rate() -> None:
     found = bandwidth_verdict(measured(190.0, bidirectional=True), 100)
     assert (found["expected_gbps"], found["verdict"]) == (200.0, "pass")
     assert bandwidth_verdict(measured(97.0, bidirectional=True), 100)["verdict"] == "fail"
+    of_json = bandwidth_verdict(measured(97.0, bidirectional=True, source="json"), 100)
+    assert "--report-both has one direction alone" in of_json["hints"][0]
 
 
 def test_a_rate_under_emulation_is_reported_and_a_failure_still_fails() -> None:
