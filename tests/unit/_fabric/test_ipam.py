@@ -174,6 +174,8 @@ def test_flawed_host_local_configurations(fields: dict[str, Any], paths: list[st
         ({"type": "dhcp"}, []),
         ({"type": "dhcp", "range": "x"}, ["ipam.range"]),
         ({"type": "my-own", "anything": 1}, []),
+        ({"type": "weave-ipam", "anything": 1}, []),
+        ({"type": "host-local-ext", "anything": 1}, []),
         ({"type": "whereabout"}, ["ipam.type"]),
         ({"type": "hostlocal"}, ["ipam.type"]),
         ({"type": ""}, ["ipam.type"]),

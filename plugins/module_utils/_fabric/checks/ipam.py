@@ -106,8 +106,8 @@ def check_ipam(ipam: Any, path: str = "ipam") -> list[Problem]:
     check = _CHECKS.get(kind)
     if check is not None:
         return check(ipam, path)
-    meant = nearest(kind, _TYPES)
-    # Anybody may install an IPAM plugin of their own; only what looks like a slip is refused.
+    # Anybody may install an IPAM plugin of their own, such as weave-ipam; only what looks like a slip is refused.
+    meant = nearest(kind, _TYPES, share=0.85)
     return [Problem(f"{path}.type", f"{kind!r} is not known", meant)] if meant else []
 
 
