@@ -240,6 +240,8 @@ def _for_network_manager(_context: Context, entry: Persistence, owner: Owner, _n
         return entry._replace(refusal=_NETWORK_MANAGER_TAKES_UP.format(name=entry.name))
     if entry.mtu is None:
         return entry
+    if not owner.connects and _is_there_at_boot(entry):
+        return entry._replace(manager=BOOT_UNIT)
     if owner.mtu not in {*_OPEN_MTUS, str(entry.mtu)}:
         return entry._replace(refusal=f"{owner.file} sets an MTU of {owner.mtu} for {entry.name}; change it there")
     return entry._replace(path=network_manager.OWN_FILE)

@@ -40,6 +40,7 @@ class NetworkManager(TypedDict):
 
     managed: dict[str, bool]
     unmanaged: list[str]
+    no_default: list[str]
     profiles: list[Profile]
 
 

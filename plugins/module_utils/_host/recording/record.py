@@ -86,6 +86,7 @@ _PROFILE: dict[str, set[str]] = {
     "ipv4": {"route[0-9]*", "routing-rule[0-9]*"},
     "ipv6": {"route[0-9]*", "routing-rule[0-9]*"},
 }
+_NM_SPECS = {"keyfile": {"unmanaged-devices*"}, "main": {"no-auto-default*"}}
 _NETWORK: dict[str, set[str]] = {"Match": {"*"}, "Link": {"MTUBytes", "ActivationPolicy", "Unmanaged"}}
 _STANZA_WORDS = ("auto", "allow-auto", "allow-hotplug", "source", "source-directory", "mtu")
 
@@ -361,8 +362,8 @@ def _stanzas(text: str) -> str:
 _REDUCERS: dict[str, Callable[[str], str]] = {
     "*.nmconnection": _sections(_PROFILE),
     "/etc/sysconfig/network-scripts/ifcfg-*": _variables("DEVICE", "HWADDR", "MTU"),
-    "*/NetworkManager/NetworkManager.conf": _sections({"keyfile": {"unmanaged-devices"}}),
-    "*/NetworkManager/conf.d/*": _sections({"keyfile": {"unmanaged-devices"}}),
+    "*/NetworkManager/NetworkManager.conf": _sections(_NM_SPECS),
+    "*/NetworkManager/conf.d/*": _sections(_NM_SPECS),
     "/run/NetworkManager/devices/*": _sections({"device": {"managed"}}),
     "*/systemd/network/*.network": _sections(_NETWORK),
     "/run/systemd/netif/links/*": _variables("NETWORK_FILE"),

@@ -33,7 +33,9 @@ def context(managed: dict[str, bool]) -> Context:
     facts: Any = given.two_ports()
     facts["netdevs"] += [given.netdev(name, None, kind=kind, port_name=None) for name, kind in (("bond0", "bond"),)]
     facts["netdevs"].append(given.netdev(VLAN, None, kind="vlan", port_name=None))
-    facts["boot"]["managers"] = {"NetworkManager": {"managed": managed, "unmanaged": [], "profiles": []}}
+    facts["boot"]["managers"] = {
+        "NetworkManager": {"managed": managed, "unmanaged": [], "no_default": [], "profiles": []}
+    }
     desired = given.desired(
         given.interface(current_name="bond0", mtu=9000), given.interface(current_name=VLAN, mtu=8900)
     )

@@ -246,8 +246,30 @@ def test_a_vlan_with_the_address_of_a_port_has_a_profile_of_its_own() -> None:
 
 def test_network_manager_has_another_property_for_infiniband() -> None:
     state = given.facts(nics=[given.nic("0000:18:00.0", "ib0")], netdevs=[given.ipoib("ib0", "0000:18:00.0")])
-    (found,) = persistence(context(network_manager(), {"pci": "0000:18:00.0", "mtu": 2044}, state=state))
+    profile = "[connection]\ninterface-name=ib0\n"
+    (found,) = persistence(context(network_manager(profile), {"pci": "0000:18:00.0", "mtu": 2044}, state=state))
     assert "infiniband.mtu=2044\n" in text_of(found)
+    (found,) = persistence(context(network_manager(), {"pci": "0000:18:00.0", "mtu": 2044}, state=state))
+    assert found.manager == BOOT_UNIT, "NetworkManager makes no profile for InfiniBand by itself"
+
+
+@pytest.mark.parametrize(
+    ("specs", "connects"),
+    [("*", False), ("A0:88:C2:47:11:D0", False), ("interface-name:eno*", True), ("*,except:driver:mlx5_core", True)],
+)
+def test_what_network_manager_does_not_connect_gets_its_mtu_from_the_boot_unit(specs: str, connects: bool) -> None:
+    no_default = {"/usr/lib/NetworkManager/conf.d/00-server.conf": f"[main]\nno-auto-default={specs}\n"}
+    found = only(network_manager(**no_default))
+    assert found.manager == ("NetworkManager" if connects else BOOT_UNIT)
+    assert only(network_manager("[connection]\ninterface-name=ens1\n", **no_default)).manager == "NetworkManager"
+
+
+def test_network_manager_adds_to_lists_in_the_order_of_its_directories() -> None:
+    first = {"/usr/lib/NetworkManager/conf.d/90-x.conf": "[keyfile]\nunmanaged-devices=interface-name:ens1\n"}
+    added = "[keyfile]\nunmanaged-devices+=interface-name:eno9\n"
+    for text, manager in ((added, BOOT_UNIT), (added.replace("+=", "="), "NetworkManager")):
+        found = only(network_manager(**first, **{"/etc/NetworkManager/conf.d/10-y.conf": text}))
+        assert found.manager == manager
 
 
 def test_a_profile_with_an_mtu_of_its_own_is_named() -> None:

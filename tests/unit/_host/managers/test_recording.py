@@ -28,7 +28,9 @@ FILES = {
         f"[connection]\ninterface-name=ens5\n[802-1x]\npassword={SECRET}\n"
     ),
     "/etc/sysconfig/network-scripts/ifcfg-y": f"DEVICE=ens3\nMTU=9000\nKEY={SECRET}\n",
-    "/etc/NetworkManager/conf.d/x.conf": f"[keyfile]\nunmanaged-devices=interface-name:z\n[proxy]\nuser={SECRET}\n",
+    "/etc/NetworkManager/conf.d/x.conf": (
+        f"[main]\nno-auto-default=*\n[keyfile]\nunmanaged-devices+=interface-name:z\n[proxy]\nuser={SECRET}\n"
+    ),
     "/etc/network/interfaces": (
         f"source /etc/network/interfaces.d/*\nauto ens2f0\niface ens2f0 inet static\n mtu 1500\n wpa-psk {SECRET}\n"
     ),

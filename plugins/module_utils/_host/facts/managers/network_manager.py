@@ -95,7 +95,7 @@ def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | No
     return next(chain(by_name, by_address), None)
 
 
-def is_unmanaged(name: str, mac: str, driver: str, specs: Sequence[str]) -> bool:
+def fits(name: str, mac: str, driver: str, specs: Sequence[str]) -> bool:
     """Return whether a list of device specifications (NetworkManager.conf(5), "Device List Format") matches a device.
 
     ``mac`` is the permanent address. A matching ``except:`` entry always wins, whatever the order.
@@ -114,6 +114,8 @@ def _fits(spec: str, name: str, mac: str, driver: str) -> bool:
         return True
     if not colon:
         return False
+    if mac and mac == spec.lower():
+        return True
     if what == "interface-name":
         return name == value[1:] if value.startswith("=") else fnmatch.fnmatchcase(name, value)
     if what == "mac":

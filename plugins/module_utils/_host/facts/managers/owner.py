@@ -27,7 +27,8 @@ class Owner(NamedTuple):
 
     ``file`` is the manager's own file for it, empty if it needs none. ``definition`` is netplan's id. ``mtu`` is the
     MTU in the user's own configuration, as text. The other members depend on the manager: the ``.network`` file of
-    networkd, the ``stanza`` of ifupdown and whether our file is ``included``, the ``routes`` of a profile.
+    networkd, the ``stanza`` of ifupdown and whether our file is ``included``, the ``routes`` of a profile, and whether
+    NetworkManager ``connects`` the interface, without which it leaves the MTU alone (nm-device.c, _commit_mtu).
     """
 
     manager: str
@@ -38,6 +39,7 @@ class Owner(NamedTuple):
     stanza: Stanza | None = None
     included: bool = False
     routes: Sequence[str] = ()
+    connects: bool = True
 
 
 def owner_of(actual: HostState, netdev: Netdev, name: str) -> Owner | None:
@@ -94,12 +96,14 @@ def _by_networkd(found: Networkd, link: networkd.Link) -> Owner | None:
 def _by_network_manager(found: NetworkManager, link: networkd.Link) -> Owner | None:
     managed = found["managed"].get(link.current_name) if link.name == link.current_name else None
     if managed is None:
-        managed = not network_manager.is_unmanaged(link.name, link.permanent_mac, link.driver, found["unmanaged"])
+        managed = not network_manager.fits(link.name, link.permanent_mac, link.driver, found["unmanaged"])
     if not managed:
         return None
     profile = network_manager.profile_of(link.name, link.permanent_mac, found["profiles"])
     if profile is None:
-        return Owner(NETWORK_MANAGER, "")
+        # It makes profiles of its own for Ethernet alone (nm-settings.c, device_realized).
+        refused = network_manager.fits(link.name, link.permanent_mac, link.driver, found["no_default"])
+        return Owner(NETWORK_MANAGER, "", connects=link.type == "ether" and not refused)
     definition = netplan.definition_of(profile["path"])
     if definition is not None:
         return Owner(NETPLAN, profile["path"], definition)

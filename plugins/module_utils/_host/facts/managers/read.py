@@ -26,6 +26,8 @@ _NETWORKD_LINKS = "/run/systemd/netif/links"
 _NM_DEVICES = "/run/NetworkManager/devices"
 _NM_CONFIGURATION = ("/etc/NetworkManager/conf.d", "/run/NetworkManager/conf.d", "/usr/lib/NetworkManager/conf.d")
 _NM_MAIN_FILE = "/etc/NetworkManager/NetworkManager.conf"
+# The order in which it reads them (NetworkManager, src/core/nm-config.c, read_entire_config).
+_NM_ORDER = ("/usr", "/run", _NM_MAIN_FILE, "/etc")
 _NM_PROFILES = ("/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections")
 _IFCFG = "/etc/sysconfig/network-scripts"
 _WICKED_IFCFG = "/etc/sysconfig/network"
@@ -104,14 +106,26 @@ def _read_network_manager(probe: Probe, devices: Mapping[str, str]) -> NetworkMa
         value = ini.last(state, "device", "managed")
         if value is not None:
             managed[name] = value.lower() in _TRUE
-    return {"managed": managed, "unmanaged": _unmanaged_specs(probe), "profiles": _profiles(probe)}
+    paths = sorted([_NM_MAIN_FILE, *files_by_name(probe, _NM_CONFIGURATION, ".conf")], key=_nm_order)
+    found = [setting for path in paths for setting in ini.settings(probe.content(path) or "")]
+    return {
+        "managed": managed,
+        "unmanaged": _specs(found, "keyfile", "unmanaged-devices"),
+        "no_default": _specs(found, "main", "no-auto-default"),
+        "profiles": _profiles(probe),
+    }
 
 
-def _unmanaged_specs(probe: Probe) -> list[str]:
-    """Return the device specifications of [keyfile] unmanaged-devices; the last file that sets it wins."""
+def _nm_order(path: str) -> int:
+    return next(place for place, start in enumerate(_NM_ORDER) if path.startswith(start))
+
+
+def _specs(found: Iterable[ini.Setting], section: str, key: str) -> list[str]:
+    """Return a list of device specifications: a later one replaces it, one with ``+=`` is added."""
     value = ""
-    for path in (_NM_MAIN_FILE, *files_by_name(probe, _NM_CONFIGURATION, ".conf")):
-        value = ini.last(ini.settings(probe.content(path) or ""), "keyfile", "unmanaged-devices") or value
+    for setting in found:
+        if setting.section == section and setting.key.rstrip("+") == key:
+            value = f"{value};{setting.value}" if setting.key.endswith("+") else setting.value
     return [printable(spec.strip(), 64) for spec in value.replace(",", ";").split(";") if spec.strip()][:_MOST_FILES]
 
 
