@@ -73,6 +73,17 @@ DNF_AWAY = (
     "Error: Failed to download metadata for repo 'rdma-fabric-driver': Cannot download repomd.xml: Curl error (6)\n"
 )
 DNF_MISSING = "Error: Unable to find a match: kernel-devel-5.14.0-427.13.1.el9_4.x86_64\n"
+DNF_NO_DKMS = "No match for argument: dkms\nError: Unable to find a match: dkms\n"
+DNF_NEEDS_DKMS = "Error: \n Problem: conflicting requests\n  - nothing provides dkms needed by mlnx-ofa_kernel-dkms\n"
+RPM_SHA1 = (
+    "warning: Signature not supported. Hash algorithm SHA1 not available.\n"
+    f"error: {packages.KEY_FILE}: key 1 import failed.\n"
+)
+APT_SHA1 = """W: OpenPGP signature verification failed: https://mirror.example ./ InRelease: Sub-process /usr/bin/sqv \
+returned an error code (1), error message is: Signing key on 54321ABCD6789ABCD0123ABCD124567ABCD89123 is not bound:
+     because: SHA1 is not considered secure since 2026-02-01T00:00:00Z
+E: The repository 'https://mirror.example ./ InRelease' is not signed.
+"""
 ZYPPER_LOCK = "System management is locked by the application with pid 812 (zypper).\n"
 ZYPPER_AWAY = "Failed to retrieve new repository metadata.\n"
 ZYPPER_MISSING = "No provider of 'mlnx-ofa_kernel-dkms' found.\n"
@@ -99,6 +110,8 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
         (APT_UNSIGNED, "signature does not fit the key"),
         (APT_EXPIRED, "signature does not fit the key, or that has expired"),
         (DNF_UNSIGNED, "signature does not fit the key"),
+        (APT_SHA1, "the key vouches for itself by SHA-1"),
+        (RPM_SHA1, "the key vouches for itself by SHA-1"),
         (APT_AWAY, "can't be reached"),
         (APT_GONE, "the repository has no such file"),
         (APT_GONE_HERE, "the repository has no such file"),
@@ -107,6 +120,9 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
         (APT_MISSING, "no repository of this host has the package"),
         (DNF_MISSING, "or dnf hides it (exclude, versionlock)"),
         (ZYPPER_MISSING, "no repository of this host has the package"),
+        (DNF_NO_DKMS, "EPEL"),
+        (DNF_NEEDS_DKMS, "EPEL"),
+        (ZYPPER_MISSING.replace("mlnx-ofa_kernel-dkms", "dkms"), "Package Hub"),
         (APT_MIXED, "contradict each other"),
         (APT_DEPENDS, "no repository of this host has the package"),
         (DNF_DEPENDS, "no repository of this host has the package"),

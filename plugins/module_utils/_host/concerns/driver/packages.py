@@ -72,6 +72,14 @@ _UNSIGNED = (
     "the repository's signature does not fit the key, or that has expired; next: give the public key that signed it, "
     "as its owner has it now (repository.gpg_key), and run again; nothing of it was installed"
 )
+_OLD_DIGEST = (
+    "the key vouches for itself by SHA-1, which this system's policy accepts no more; next: give it as its owner signs "
+    "it now (repository.gpg_key), or sign a mirror by a key of your own, and run again"
+)
+_NO_DKMS = (
+    "no repository of this host has dkms; next: enable the one that does (EPEL on Red Hat's family, Package Hub on "
+    "SLES) or a mirror of it, and run again"
+)
 _NOT_OFFERED = (
     "no repository of this host has the package for this system and kernel, or dnf hides it (exclude, versionlock); "
     "next: check that source, release and repository are those for this distribution, and that headers of the running "
@@ -110,6 +118,9 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "needs more space on the": _FULL,
         "more space needed on the": _FULL,
         "Not enough space available": _FULL,
+        # Of sqv and of rpm, which say first why they do not take a key.
+        "SHA1 is not considered secure": _OLD_DIGEST,
+        "Hash algorithm SHA1 not available": _OLD_DIGEST,
         "NO_PUBKEY": _UNSIGNED,
         "is not signed": _UNSIGNED,
         "GPG check FAILED": _UNSIGNED,
@@ -128,6 +139,9 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "Failed to download metadata": _UNREACHABLE,
         "Failed to retrieve new repository metadata": _UNREACHABLE,
         "Temporary failure resolving": _UNREACHABLE,
+        "No match for argument: dkms": _NO_DKMS,
+        "nothing provides dkms": _NO_DKMS,
+        "No provider of 'dkms'": _NO_DKMS,
         "Unable to locate package": _NOT_OFFERED,
         "has no installation candidate": _NOT_OFFERED,
         "Unable to find a match": _NOT_OFFERED,
