@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from typing import Iterable, Iterator, NamedTuple
 
 from ..machine.probe import NET, Probe, files_by_name, printable, texts_of
+from . import cloud_init
 from .managers import ini, networkd
 from .netdev import UDEV_DATA
 from .shapes import Nic, OtherName, ReadNetdev, ReplacedLink
@@ -35,7 +36,7 @@ _ASSIGNS = ("=", ":=")
 # What a rule of a network interface writes to make VFs.
 _VFS = "device/sriov_numvfs"
 _SUBSTITUTED = re.compile("[$%]")
-PROGRAM = "program"
+PROGRAM, CLOUD_INIT = "program", "cloud-init"
 _MOST_FILES = 512
 # The ``.link`` file of an interface that we name. udev then uses no other.
 OUR_LINK = "/etc/systemd/network/05-rdma-fabric-{}.link"
@@ -76,10 +77,10 @@ def read_others(
 ) -> tuple[dict[str, list[OtherName]], dict[str, ReplacedLink]]:
     """Return the rules and ``.link`` files that name ports of PCI functions at boot, by current interface name.
 
-    They are in the order of file names. Each has ``file``, ``kind`` (rule, program or link), ``name`` (None if a policy
-    or a program makes it) and ``final`` (later rules can't change it). Our own files are left out. The second mapping
-    has the ``.link`` file that one of ours replaces: ``file``, ``lines`` (its settings other than names) and
-    ``unjudged`` (files that may match or not).
+    They are in the order of file names; cloud-init's, which renames after udev, is the last. Each has ``file``,
+    ``kind`` (rule, program, link or cloud-init), ``name`` (None if a policy or a program makes it) and ``final`` (later
+    rules can't change it). Our own files are left out. The second mapping has the ``.link`` file that one of ours
+    replaces: ``file``, ``lines`` (its settings other than names) and ``unjudged`` (files that may match or not).
     """
     devices = _ports(probe, netdevs, nics)
     rules = [
@@ -89,6 +90,7 @@ def read_others(
     ]
     texts = _links(probe)
     links = [(path, ini.settings(text)) for path, text in texts]
+    by_mac = cloud_init.read_names(probe)
     names: dict[str, list[OtherName]] = {}
     replaced: dict[str, ReplacedLink] = {}
     for device in devices:
@@ -96,6 +98,8 @@ def read_others(
         competing += [
             _name_by_link(path, settings) for path, settings in links if _definitely_matches(device, settings)
         ]
+        if device.mac in by_mac:
+            competing.append({"file": cloud_init.FILE, "kind": CLOUD_INIT, "name": by_mac[device.mac], "final": True})
         if competing:
             names[device.name] = competing
         former = _replaced_link(probe, device, texts)

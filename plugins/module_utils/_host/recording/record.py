@@ -18,6 +18,8 @@ from typing import Callable, Sequence, TypeVar
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
 
 from ..facts import qos_paths, uplink
+from ..facts.cloud_init import public_names as public_cloud_names
+from ..facts.cloud_init import public_settings
 from ..facts.devices import MELLANOX
 from ..facts.driver import openib
 from ..facts.eswitch import SHOW_DEVICES, features_command, steering_command
@@ -370,6 +372,8 @@ _REDUCERS: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(NIC_NAMES, public_names),
     f"{PORT_STATES}/*": public_port_state,
     MACHINE_CONFIG: public_machine_config,
+    "/var/lib/cloud/*/network-config.json": public_cloud_names,
+    "/etc/cloud/*": public_settings,
     openib.FILE: openib.public_part,
     MOUNTS: public_mounts,
     SWAPS: public_swaps,

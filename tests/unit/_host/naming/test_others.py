@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Mapping
 
 import pytest
@@ -174,6 +175,51 @@ class TestRules:
         assert NETPLAN in why
         (why,) = refused(PERSISTENT, rule.replace("NAME=", "NAME:="))
         assert PERSISTENT in why
+
+
+class TestCloudInit:
+    """It renames after udev at each boot, even where it configures nothing (canonical/cloud-init, issue 4074)."""
+
+    FILE = "/var/lib/cloud/instance/network-config.json"
+    PHYSICAL: Mapping[str, Any] = {
+        "version": 1,
+        "config": [{"type": "physical", "name": "fabric7", "mac_address": MAC.upper(), "subnets": [{"type": "dhcp"}]}],
+    }
+    ETHERNETS: Mapping[str, Any] = {
+        "version": 2,
+        "ethernets": {"port": {"match": {"macaddress": MAC}, "set-name": "fabric7", "dhcp4": True}},
+    }
+    OFF = "/etc/cloud/cloud.cfg.d/99-disable-network-config.cfg"
+
+    def files(self, given: Any) -> dict[str, str]:
+        return {"/run/cloud-init/enabled": "", "/etc/cloud/cloud.cfg": "users: []\n", self.FILE: json.dumps(given)}
+
+    @pytest.mark.parametrize("given", [PHYSICAL, ETHERNETS], ids=["physical", "set-name"])
+    def test_a_name_that_cloud_init_gives_by_mac_address_is_in_the_way(self, given: Any) -> None:
+        kernel = host(**self.files(given))
+        (why,) = refusals(applied(kernel, WISH))
+        assert f"{self.FILE} names it fabric7 at every boot, whatever {OURS} says: switch that off" in why
+        assert kernel.mutations == []
+        recorded = record(kernel, "host")
+        assert "dhcp" not in "".join(text for path, text in recorded["files"].items() if "cloud" in path)
+        kernel.tree.add_file(self.OFF, "network: {config: disabled}\n")
+        assert not applied(kernel, WISH).get("failed")
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"version": 1, "config": [{"type": "bond", "name": "fabric7", "mac_address": MAC}]},
+            {"version": 1, "config": [{"type": "physical", "name": "fabric7", "mac_address": OTHER_MAC}]},
+            {"version": 2, "ethernets": {"fabric7": {"match": {"macaddress": MAC}}}},
+            {"version": 2, "ethernets": {"port": {"match": MAC, "set-name": ["fabric7"]}}},
+            ["physical"],
+        ],
+    )
+    def test_what_it_does_not_name_is_in_nobodys_way(self, given: Any) -> None:
+        assert refusals(applied(host(**self.files(given)), WISH)) == []
+
+    def test_what_is_left_of_it_is_in_nobodys_way(self) -> None:
+        assert refusals(applied(host(**{self.FILE: json.dumps(self.PHYSICAL)}), WISH)) == []
 
 
 class TestLinkFiles:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from ...engine.context import Context
-from ...facts.competing_rules import PROGRAM, overruling
+from ...facts.competing_rules import CLOUD_INIT, PROGRAM, overruling
 from ...facts.host_state import Interface
 from ...facts.kernel import renames_live
 from ...facts.managers.owner import NETPLAN, Owner, owner_of
@@ -183,6 +183,8 @@ def _overruled(name: Name, other: OtherName | None) -> str:
             f"or write Name={name.wanted} there"
         )
     way = "remove that rule"
+    if other["kind"] == CLOUD_INIT:
+        way = "switch that off by network: {config: disabled} in a file of /etc/cloud/cloud.cfg.d (.cfg)"
     if "netplan" in file:
         way = "remove its set-name from /etc/netplan and run netplan generate"
     return f"{file} {theirs} at every boot, whatever {path} says: {way}, or ask for the name {other['name']}"
