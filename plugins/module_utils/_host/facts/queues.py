@@ -161,7 +161,10 @@ def _read_irqbalance(probe: Probe) -> Irqbalance | None:
     """Return the configuration of irqbalance; None if it is not installed.
 
     ``start`` is the command of its unit without a policy of ours, ``policy`` a script that is not ours, ``running`` the
-    command of its process, None without one; ``systemd`` whether systemd runs the host.
+    command of its process, None without one; ``systemd`` whether systemd runs the host; ``confined`` whether it runs,
+    or starts at boot, where SELinux lets it run no script: its domain may not execute the shell that popen(3) starts
+    (fedora-selinux/selinux-policy, irqbalance.te and issue 1582), and newer policies allow scripts of one folder by a
+    boolean.
     """
     texts = [text for text in (probe.content(f"{place}/{_NAME}") for place in UNIT_DIRECTORIES) if text is not None][:1]
     if not texts:
@@ -176,9 +179,12 @@ def _read_irqbalance(probe: Probe) -> Irqbalance | None:
     given = [starts[-1] if starts else "", *(line for line in settings.splitlines() if not line.startswith("#"))]
     policies = [found[1] for found in map(_POLICY.search, given) if found]
     systemd = probe.host.exists("/run/systemd/system")
+    running = running_irqbalance(probe) if systemd else None
+    starts_at_boot = probe.host.exists(f"{UNIT_DIRECTORIES[0]}/multi-user.target.wants/{_NAME}")
     return {
         "start": printable(starts[-1], 1024) if starts else "",
         "policy": printable(policies[-1]) if policies else "",
-        "running": running_irqbalance(probe) if systemd else None,
+        "running": running,
         "systemd": systemd,
+        "confined": probe.text("/sys/fs/selinux/enforce") == "1" and (starts_at_boot or running is not None),
     }

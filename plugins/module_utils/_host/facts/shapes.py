@@ -510,6 +510,7 @@ class Irqbalance(TypedDict):
     policy: str
     running: str | None
     systemd: bool
+    confined: bool
 
 
 class Interrupts(TypedDict, total=False):

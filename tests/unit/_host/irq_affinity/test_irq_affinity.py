@@ -196,6 +196,19 @@ class TestIrqbalance:
         assert "a policy script already (/etc/irq-policy.sh)" in outcome["msg"]
         assert not kernel.exists(DROP_IN)
 
+    def test_where_selinux_lets_it_run_no_script_it_must_not_run(self) -> None:
+        """fedora-selinux/selinux-policy, issue 1582: irqbalance then takes no policy, and moves the interrupts."""
+        kernel = host(irqbalance=True)
+        kernel.tree.add_file("/sys/fs/selinux/enforce", "1")
+        wants = f"{irq.UNIT.replace('/usr/lib', '/etc').rpartition('/')[0]}/multi-user.target.wants/irqbalance.service"
+        kernel.tree.add_file(wants, "")
+        outcome = applied(kernel, near())
+        assert "SELinux lets it run no policy script" in outcome["msg"] and not kernel.exists(DROP_IN)
+        kernel.tree.discard(irq.PROCESS)
+        assert "systemctl disable --now irqbalance" in applied(kernel, near())["msg"]
+        kernel.tree.discard(wants)
+        done(kernel, near())
+
     def test_it_gets_its_interrupts_back(self) -> None:
         kernel = host(irqbalance=True)
         before = kernel.read(irq.PROCESS)

@@ -24,8 +24,10 @@ def plan(context: Context) -> ConcernPlan:
     """Return a step that has irqbalance leave these interrupts alone, or manage them again."""
     facts = context.actual.facts["interrupts"].get("irqbalance")
     wanted = boot_files(context)
+    if facts is not None and _functions(context) and (facts["policy"] or facts["confined"]):
+        return [_refused_policy(context, facts)], []
     if facts is None or (facts["policy"] and not wanted):
-        return ([_refused_policy(context, facts)] if facts and _functions(context) else []), []
+        return [], []
     ours = [path for path in context.boot_files if path == DROP_IN or path.startswith(IRQBALANCE_SCRIPT)]
     running = facts["running"]
     script = _script_of(wanted)
@@ -48,6 +50,15 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _refused_policy(context: Context, facts: Irqbalance) -> Step:
+    refusal = (
+        f"it has a policy script already ({facts['policy']}); let that print ban=true for these VFs and "
+        "leave irq_affinity to it, or remove it"
+    )
+    if facts["confined"]:
+        refusal = (
+            "SELinux lets it run no policy script, so it would move these interrupts within seconds; next: systemctl "
+            "disable --now irqbalance, or leave irq_affinity out"
+        )
     return make_step(
         CONCERN,
         DROP_IN,
@@ -56,8 +67,7 @@ def _refused_policy(context: Context, facts: Irqbalance) -> Step:
         before=[facts["policy"]],
         after=[],
         reason="it would move them",
-        refusal=f"it has a policy script already ({facts['policy']}); let that print ban=true for these VFs and "
-        "leave irq_affinity to it, or remove it",
+        refusal=refusal,
     )
 
 
@@ -77,7 +87,7 @@ def boot_files(context: Context) -> dict[str, str]:
     """
     facts = context.actual.facts["interrupts"].get("irqbalance")
     functions = _functions(context)
-    if not functions or facts is None or not facts["start"] or facts["policy"]:
+    if not functions or facts is None or not facts["start"] or facts["policy"] or facts["confined"]:
         return {}
     text = (
         f'#!/bin/sh\n# {MARKER}\ncase "$1" in\n{" | ".join(f"*/{one}" for one in functions)}) echo ban=true ;;\nesac\n'
