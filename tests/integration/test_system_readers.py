@@ -21,8 +21,9 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import files as driver_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE, unit_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import unit_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import modules as peer_memory_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.memory import LOGIN_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import FILE as SYSCTLS
 from ansible_collections.rdma.fabric.tests.integration.isolated import lay_out, run_over
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers

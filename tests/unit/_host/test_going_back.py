@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.memory import LOGIN_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import reached
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview

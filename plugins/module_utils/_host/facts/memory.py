@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping
+from typing import Iterable, Iterator, Mapping
 
 from ..machine.host_files import KUBELETS, RUNTIMES, UNIT_DIRECTORIES
-from ..machine.probe import Probe, parse_int
+from ..machine.probe import Probe, parse_int, printable, texts_of
 from ..spec.host import HostSpec
 from ..spec.memory import PAGE_SIZES
-from .settings_shapes import Hugepages, Limits, ServiceLimits, UnitLimits
+from .settings_shapes import Hugepages, LaterLimit, Limits, ServiceLimits, UnitLimits
 from .shapes import Facts
 from .sysctls import set_at_boot
 
@@ -26,6 +26,14 @@ INFINITY = "infinity"
 SHOW_DEFAULTS = ("systemctl", "show", "-p", "DefaultLimitMEMLOCK", "-p", "DefaultLimitNOFILE")
 SHOW_UNITS = ("systemctl", "show", "-p", "Id", "-p", "MainPID", "-p", "LimitMEMLOCK", "-p", "LimitNOFILE")
 NR_OPEN = "/proc/sys/fs/nr_open"
+LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
+"""Read by PAM for every new login."""
+# Of lines for the same whom, the last counts (linux-pam, modules/pam_limits/pam_limits.c, process_limit).
+_LOGIN_LINE = re.compile(r"(?m)^\s*(?:\*|root)\s+(?:soft|hard|-)\s+(memlock|nofile)\s+([^\s#]+)")
+# default-ulimits of docker, default_ulimits of CRI-O, and process.rlimits of the runtime specification (OCI).
+_RUNTIME_FILES = ("/etc/docker/daemon.json", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d/")
+_BASE_SPEC = re.compile(r"(?m)^\s*base_runtime_spec\s*=\s*[\"'](/[^\"']+)")
+_RUNTIME_LIMIT = re.compile(r'"(?:RLIMIT_)?(memlock|nofile)(?:=|"[^}]*?"soft"\s*:\s*)(-?\d+)', re.I)
 # /proc/PID/limits
 _ROWS = {"memlock": "Max locked memory", "nofile": "Max open files"}
 
@@ -92,7 +100,7 @@ def read_limits(probe: Probe) -> ServiceLimits:
 
     ``nr_open`` is the maximum number of open files of any process, None if unknown. A limit is bytes or files as a
     number, ``infinity``, or None if unknown. Each unit has ``limits``, which apply at its next start, and ``running``,
-    those of its process, None if it does not run.
+    those of its process, None if it does not run. ``later`` are those that logins and containers get after ours.
     """
     units = _services(probe, RUNTIMES)
     running = probe.host.exists("/run/systemd/system")
@@ -101,6 +109,7 @@ def read_limits(probe: Probe) -> ServiceLimits:
         "default": parse_defaults(probe.output(*SHOW_DEFAULTS) if running else ""),
         "units": _units(probe, units, running),
         "nr_open": probe.number(NR_OPEN),
+        "later": [*_of_logins(probe), *_of_containers(probe, units)],
     }
 
 
@@ -131,6 +140,24 @@ def _units(probe: Probe, units: list[str], running: bool) -> dict[str, UnitLimit
     return found
 
 
+def _of_logins(probe: Probe) -> Iterator[LaterLimit]:
+    """Yield the limits for everybody and for root in files after ours."""
+    for path, text in texts_of(probe, ("/etc/security/limits.d/",), (".conf",)):
+        for key, written in dict(_LOGIN_LINE.findall(text) if path > LOGIN_FILE else ()).items():
+            limit = _value(written)
+            limit = limit * 1024 if isinstance(limit, int) and key == "memlock" else limit
+            yield {"file": printable(path), "whom": "logins", "key": key, "limit": limit}
+
+
+def _of_containers(probe: Probe, units: Iterable[str]) -> Iterator[LaterLimit]:
+    """Yield the limits that container runtimes themselves give containers, which would else inherit the service's."""
+    specs = _BASE_SPEC.findall(probe.content("/etc/containerd/config.toml") or "")
+    for path, text in texts_of(probe, (*_RUNTIME_FILES, *sorted(set(specs)))):
+        if path in specs or f"{path.split('/')[2]}.service" in units:
+            for key, written in dict(_RUNTIME_LIMIT.findall(re.sub(r"(?m)^\s*#.*", "", text))).items():
+                yield {"file": printable(path), "whom": "containers", "key": key.lower(), "limit": _value(written)}
+
+
 def _properties(text: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
 
@@ -147,4 +174,4 @@ def _of_process(text: str) -> Limits | None:
 
 def _value(text: str) -> int | str | None:
     # systemd before 228 prints infinity as the largest number.
-    return INFINITY if text in {INFINITY, "unlimited", "18446744073709551615"} else parse_int(text)
+    return INFINITY if text in {INFINITY, "unlimited", "-1", "-", "18446744073709551615"} else parse_int(text)

@@ -61,6 +61,15 @@ class UnitLimits(TypedDict):
     running: Limits | None
 
 
+class LaterLimit(TypedDict):
+    """A limit that is set after ours (memory.py)."""
+
+    file: str
+    whom: str
+    key: str
+    limit: int | str | None
+
+
 class ServiceLimits(TypedDict):
     """The limits of services (memory.py)."""
 
@@ -68,6 +77,7 @@ class ServiceLimits(TypedDict):
     default: Limits
     units: dict[str, UnitLimits]
     nr_open: int | None
+    later: list[LaterLimit]
 
 
 class Later(TypedDict):

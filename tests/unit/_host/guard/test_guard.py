@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
     PutFile,
@@ -18,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     SetAttribute,
     WaitFor,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.memory import LOGIN_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard import record as records
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard, obstacle
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE, unit_file
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.memory import parse_defaults
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import unit_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.memory import LOGIN_FILE, parse_defaults
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MANAGER_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import PATH as REACHED
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -25,6 +25,11 @@ from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import (
 )
 
 WISH: dict[str, Any] = {"limits": {"memlock": "unlimited", "nofile": 1048576}}
+LOGINS = "/etc/security/limits.d"
+DOCKER = """{"default-ulimits": {"nofile": {"Name": "nofile", "Hard": 64000, "Soft": 64000},
+ "memlock": {"Hard": 65536, "Name": "memlock", "Soft": 65536}, "core": {"Name": "core", "Hard": 0, "Soft": 0}}}"""
+RUNTIME_SPEC = """{"process": {"rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1048576, "soft": 65536},
+ {"type": "RLIMIT_MEMLOCK", "hard": 18446744073709551615, "soft": 18446744073709551615}]}}"""
 CONTAINERD = unit_file("containerd.service")
 
 
@@ -169,6 +174,33 @@ class TestEffect:
             error = outcome["failed_step"]["error"]
             assert "nofile is 1024000, not 1048576" in error and "(systemctl cat containerd.service)" in error
             kernel.revive()
+
+    @pytest.mark.parametrize(
+        ("path", "text", "limits"),
+        [
+            (f"{LOGINS}/95-site.conf", "* soft memlock unlimited # ours\n*  hard\tmemlock 64\n", [65536]),
+            (f"{LOGINS}/95-site.conf", "root - nofile 1024\n", [1024]),
+            (f"{LOGINS}/95-site.conf", "# * - memlock 64\n* - memlock unlimited\n* - core 0\n", []),
+            # A line for a user or a group counts before those for everybody, whatever the file.
+            (f"{LOGINS}/95-site.conf", "@db - memlock 64\n", []),
+            (f"{LOGINS}/20-site.conf", "* - memlock 64\n", []),
+            ("/etc/docker/daemon.json", DOCKER, [64000, 65536]),
+            ("/etc/crio/crio.conf.d/10.conf", '# default_ulimits = ["nofile=1"]\ndefault_ulimits = [', []),
+            ("/etc/crio/crio.conf.d/10.conf", 'default_ulimits = [\n  "nofile=1024:2048", "memlock=-1"\n]\n', [1024]),
+            ("/etc/containerd/base.json", RUNTIME_SPEC, [65536]),
+        ],
+    )
+    def test_a_limit_that_is_lowered_after_ours_is_refused(self, path: str, text: str, limits: list[int]) -> None:
+        kernel = host()
+        kernel.tree.add_file("/etc/containerd/config.toml", '  base_runtime_spec = "/etc/containerd/base.json"\n')
+        for unit in ("docker", "crio"):
+            kernel.tree.add_file(f"/usr/lib/systemd/system/{unit}.service", "")
+        kernel.tree.add_file(path, text)
+        outcome = applied(kernel, **WISH)
+        refused = [step for step in outcome["plan"]["steps"] if step["status"] == "refused"]
+        assert [step["from"] for step in refused] == limits
+        assert all(path in step["detail"] for step in refused)
+        assert kernel.exists(LOGIN_FILE), "what can be had is had"
 
     def test_a_masked_runtime_is_none(self) -> None:
         kernel = host()

@@ -11,7 +11,7 @@ from typing import Final, Mapping
 from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import RELOAD_UNITS, Operation, Work
 from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, key_of, make_step, removal_step
-from ...facts.memory import INFINITY, LIMITS, read_limits
+from ...facts.memory import INFINITY, LIMITS, LOGIN_FILE, read_limits
 from ...facts.settings_shapes import ServiceLimits
 from ...machine.access import Host
 from ...machine.host_files import MANAGER_FILE, RUNTIMES, marked
@@ -21,10 +21,8 @@ from ...spec.memory import Limits
 CONCERN = "limits"
 RELOAD = "reload"
 NOFILE: Final = "nofile"
-LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
-"""Read by PAM for every new login."""
 _UNIT_FILE = "/etc/systemd/system/{unit}.d/90-rdma-fabric.conf"
-_UNTOLD: ServiceLimits = {"systemd": False, "default": {}, "units": {}, "nr_open": None}
+_UNTOLD: ServiceLimits = {"systemd": False, "default": {}, "units": {}, "nr_open": None, "later": []}
 ERRORS = MappingProxyType(
     {"ENOENT": "systemctl is missing though systemd runs the host; next: install systemd's package again"}
 )
@@ -38,6 +36,7 @@ def plan(context: Context) -> ConcernPlan:
     changed = [step["target"] for step in steps if step["target"] not in (LOGIN_FILE, NOFILE)]
     if found(context)["systemd"] and (changed or (wanted and _stale(context))):
         steps.append(_reload(context))
+    steps += [] if context.removing else _overridden(context)
     ours = [LOGIN_FILE, MANAGER_FILE, *(unit_file(f"{name}.service") for name in RUNTIMES)]
     steps += [_removal(path) for path in ours if path in context.boot_files and path not in wanted]
     return steps, []
@@ -61,6 +60,26 @@ def _too_many_files(context: Context) -> list[Step]:
             ),
         )
     ]
+
+
+def _overridden(context: Context) -> list[Step]:
+    """Return a refusal of each limit that something lowers after our files."""
+    steps = []
+    for other in found(context)["later"]:
+        key, whom, limit, to = other["key"], other["whom"], other["limit"], wanted_limits(context).get(other["key"])
+        if isinstance(limit, int) and (to == INFINITY or (isinstance(to, int) and limit < to)):
+            step = make_step(
+                CONCERN,
+                f"{key}:{other['file']}",
+                target=whom,
+                action=f"give {whom} {key} {_spoken(key, to)}",
+                before=limit,
+                after=to,
+                reason=f"rdma_fabric_limits asks for {key}",
+                refusal=f"{other['file']} sets {key} to {_spoken(key, limit)} after our files: remove it there",
+            )
+            steps.append(step)
+    return steps
 
 
 def _stale(context: Context) -> bool:
