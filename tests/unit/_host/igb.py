@@ -43,14 +43,14 @@ _VIRTIO = Ids("1af4", "1041", "020000", "1af4:1100")
 _DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nVERSION_ID="13"\nID=debian\n'
 
 
-def guest(kernel: str = KERNEL) -> Tree:
+def guest(kernel: str = KERNEL, driver: str = "igb") -> Tree:
     """Compose the guest: two ports of one card that are up, an uplink of virtio, udev and rdma installed."""
     tree = Tree("rdma-1", "composed from what a guest of QEMU shows")
     add_system(tree, System(kernel, _DEBIAN, "root=LABEL=root ro quiet", 1))
     add_modules(tree, [Module("igb", 327680), Module("igbvf", 69632)])
     root = add_root_port(tree, "pci0000:00", "0000:00:02.0", -1, _PORT)
     for address, name, mac in ((PF, "enp1s0f0", MAC), (OTHER, "enp1s0f1", OTHER_MAC)):
-        tree.function(f"{root}/{address}", _IGB, "igb", -1)
+        tree.function(f"{root}/{address}", _IGB, driver, -1)
         tree.sriov(address, 7, "10ca")
         tree.attributes(tree.place(address), {"sriov_offset": 128, "sriov_stride": 2})
         tree.netdev(address, Netdev(name, mac, 1500, speed=1000))

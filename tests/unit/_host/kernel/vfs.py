@@ -49,7 +49,7 @@ LATE_SECONDS = 0.7
 UNSUPPORTED = "RTNETLINK answers: Operation not supported"
 INVALID = "RTNETLINK answers: Invalid argument"
 # By the driver of the PF: the driver of its virtual ones, what it can't set.
-VF_DRIVERS = {"mlx5_core": "mlx5_core", "igb": "igbvf"}
+VF_DRIVERS = {"mlx5_core": "mlx5_core", "igb": "igbvf", "bnxt_en": "bnxt_en"}
 LACKING = {"igb": {"state"}}
 
 
@@ -66,6 +66,8 @@ def set_number(kernel: Kernel, match: Match[str], text: str) -> None:
     driver = driver_of(kernel, address)
     if driver is None:
         raise HostError("ENOENT", path)
+    if driver == "bnxt_en" and not _is_up(kernel, address):
+        return
     if wanted and now:
         raise HostError("EBUSY", path)
     if not wanted:
@@ -373,3 +375,8 @@ def quiet(kernel: Kernel) -> Kernel:
     kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
     kernel.tree.add_file("/proc/2/comm", "kthreadd\n")
     return kernel
+
+
+def _is_up(kernel: Kernel, address: str) -> bool:
+    flags = [kernel.read(f"{PCI}/{address}/net/{name}/flags") for name in kernel.list(f"{PCI}/{address}/net")]
+    return any(int(text, 16) & 1 for text in flags)

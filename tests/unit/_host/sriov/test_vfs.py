@@ -67,6 +67,16 @@ class TestNumber:
             assert len(functions(kernel)) == count
             kernel.revive()
 
+    def test_a_port_whose_driver_ignores_numbers_while_it_is_down_is_brought_up(self) -> None:
+        kernel = booted(igb.guest(driver="bnxt_en"))
+        for count in (2, 0):
+            kernel.tree.add_file(f"{kernel.realpath('/sys/class/net/enp1s0f0')}/flags", "0x1002\n")
+            outcome = applied(kernel, wish({"pci": PF, "vfs": count}, **ALLOWED))
+            assert not outcome.get("failed"), outcome["msg"]
+            assert "brings the port up" in outcome["executed"][0]["line"]
+            assert len(functions(kernel)) == count
+            kernel.revive()
+
     def test_the_present_number_is_never_written(self) -> None:
         kernel = with_functions(4)
         applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED))

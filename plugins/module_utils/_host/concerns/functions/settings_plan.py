@@ -148,6 +148,14 @@ def switches(interface: Interface) -> bool:
     return bool(interface.nic and interface.nic["driver"] == NETDEV_DRIVER)
 
 
+def must_wake(interface: Interface) -> bool:
+    """Return whether a port has to be up before its number of functions is written.
+
+    bnxt_en ignores a number, without an error, while its port is down (bnxt_sriov.c, bnxt_sriov_configure).
+    """
+    return interface.nic is not None and interface.nic["driver"] == "bnxt_en" and not interface.is_up
+
+
 def leaves_switchdev(actual: HostState, interface: Interface) -> bool:
     """Return whether the e-switch of a port is in switchdev mode and the spec has legacy mode."""
     wanted, now = interface.wanted["eswitch_mode"], present_mode(actual, interface)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Mapping
 
 from ...engine.context import BOUND, Context, Handler
-from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
+from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work, set_link
 from ...engine.ports import port_of
 from ...engine.steps import Step, Value, as_planned, key_of
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
@@ -26,6 +26,7 @@ from .settings_plan import (
     bind,
     driver_at,
     links,
+    must_wake,
     set_mode,
     set_on_port,
     set_up_again,
@@ -118,8 +119,9 @@ def restore(desired: HostSpec, key: str, original: Value) -> None:
 
 def _number(context: Context, address: str, now: int, wanted: int) -> Work:
     """Return the writes of the number: 0 first (else EBUSY), and never the present one, which some drivers refuse."""
-    leaves = _leaves_switchdev(context, address)
-    do: list[Operation] = []
+    leaves, interface = _leaves_switchdev(context, address), context.interface_of(address)
+    wakes = must_wake(interface)
+    do: list[Operation] = [set_link(context.port_name(interface), "up")] if wakes else []
     if leaves:
         # The driver changes the mode while no driver of a function is bound, and makes functions in legacy mode.
         do += [*(unbind(address, number) for number in range(now)), set_mode(address, LEGACY)]
@@ -133,6 +135,7 @@ def _number(context: Context, address: str, now: int, wanted: int) -> Work:
         undo += _create(context, address, now)
     if leaves:
         undo += switch_to(context, address, SWITCHDEV, now)
+    undo += [set_link(context.port_name(interface), "down")] if wakes else []
     return Work(do, undo, lambda host: _number_problem(host, address, wanted))
 
 

@@ -36,7 +36,7 @@ from ...spec.interface_keys import KEYS, OF_FUNCTIONS
 from ...spec.syntax import MAX_VFS
 from . import drivers_plan as drivers
 from . import settings_plan as functions
-from .settings_plan import leaves_switchdev, representors_in_use, switches
+from .settings_plan import leaves_switchdev, must_wake, representors_in_use, switches
 
 _NO_MEMORY = "the BIOS left no memory for its VFs (their BARs have no addresses in its file resource)"
 _UNKNOWN = (
@@ -253,6 +253,8 @@ def _detail(context: Context, interface: Interface, wanted: int, now: int) -> st
         how = f"writes {wanted} to sriov_numvfs"
     if present_mode(context.actual, interface) == SWITCHDEV:
         how = f"sets the e-switch to legacy mode, {how}"
+    if must_wake(interface):
+        how = f"brings the port up, as its driver needs, {how}"
     if wanted and interface.nic is not None and interface.nic["link_layer"] == "InfiniBand":
         how += "; InfiniBand VFs stay down until they have GUIDs and the subnet manager allows virtual ports"
     return how
