@@ -29,7 +29,7 @@ _URL = re.compile(r"(?:https?://|file:///|/)[!-~]{1,2000}")
 _PATH = re.compile(r"/[ -~]{1,1000}")
 _URL_CHECK = matching(_URL, "is neither an http, https or file URL nor an absolute path")
 _PATH_CHECK = matching(_PATH, "is not an absolute path")
-_INSTALLERS = (".tgz", ".tar.gz", ".iso")
+INSTALLERS = (".tgz", ".tar.gz", ".iso")
 _REPOSITORY_PACKAGES = (".deb", ".rpm")
 _ARMOUR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _MAX_KEY = 64 * 1024
@@ -113,7 +113,7 @@ def _check_together(place: Place, settings: DriverSpec, given: Mapping[object, o
             f"is precompiled, but repositories of {version.release} hold sources only (since DOCA 3.2)", "build: dkms"
         )
     archive = settings["archive"] or ""
-    if source == ARCHIVE and archive.endswith(_INSTALLERS) and flavour not in {None, MLNX_OFED}:
+    if source == ARCHIVE and archive.endswith(INSTALLERS) and flavour not in {None, MLNX_OFED}:
         place.at("archive").violation(
             f"{shown(archive)} is an MLNX_OFED installer, flavour is {flavour}", "doca-ofed comes as .deb or .rpm"
         )
@@ -151,7 +151,7 @@ def _url(place: Place, value: object) -> str | None:
 
 
 def _archive_problem(text: str) -> str:
-    known = (*_INSTALLERS, *_REPOSITORY_PACKAGES)
+    known = (*INSTALLERS, *_REPOSITORY_PACKAGES)
     return _PATH_CHECK(text) or ("" if text.endswith(known) else f"has none of the endings {', '.join(known)}")
 
 

@@ -828,7 +828,9 @@ def test_an_archive_is_installed_with_options_that_every_distributions_installer
     """mlnxofedinstall of the archives for Debian and Ubuntu takes -q, and ends with 22 for --quiet."""
     own = {"flavour": "mlnx-ofed", "source": "archive", "archive": "/srv/MLNX_OFED.tgz"}
     found, context = plan_with_context(check_spec({"driver": own}), host(read(archive=True)), ("driver",))
-    done = work(context, step_named(found["steps"], "packages")).do
+    step = step_named(found["steps"], "packages")
+    assert "removes the distribution's RDMA and InfiniBand packages" in step["detail"]
+    done = work(context, step).do
     (words,) = [run.argv for run in done if isinstance(run, Run) and run.argv[0].endswith("/mlnxofedinstall")]
     assert "-q" in words and "--quiet" not in words
 

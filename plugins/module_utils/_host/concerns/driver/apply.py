@@ -21,7 +21,7 @@ from ...facts.host_state import NETDEV_DRIVER
 from ...facts.kernel import CONTAINER_BLACKLIST
 from ...machine.access import Host
 from ...machine.probe import Probe
-from ...spec.driver import ARCHIVE, DISTRIBUTION
+from ...spec.driver import ARCHIVE, DISTRIBUTION, INSTALLERS
 from ...spec.driver_families import DKMS, Family, headers_of, initrd_command, wanted_packages
 from . import packages
 from .files import ORDER_FILE, ordering_files, repository_files
@@ -128,7 +128,7 @@ def _installation(case: Case, family: Family) -> list[Operation]:
     archive = settings["archive"] or ""
     if settings["source"] != ARCHIVE:
         return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)
-    if archive.endswith((".deb", ".rpm")):
+    if not archive.endswith(INSTALLERS):
         # The package contains a repository, which its installation adds.
         return [*packages.install(family, [archive], refresh=False), *packages.install(family, names, refresh=True)]
     return _installer(case, archive)

@@ -37,7 +37,7 @@ from ...facts.driver.status import (
 from ...facts.driver_shapes import DriverState
 from ...facts.host_state import NETDEV_DRIVER, HostState
 from ...facts.kernel import CONTAINER_BLACKLIST
-from ...spec.driver import CONTAINER, NEVER, REQUIRED, UNLOAD
+from ...spec.driver import ARCHIVE, CONTAINER, INSTALLERS, NEVER, REQUIRED, UNLOAD
 from ...spec.driver_families import FLAVOUR_TITLES, INBOX, VENDOR_FLAVOURS
 from ...spec.host import CONSENTS
 from . import needs, next_boot
@@ -365,9 +365,13 @@ def _packages_undo(case: Case) -> str:
 
 
 def _packages_detail(case: Case) -> str:
-    parts = []
-    if case.request.settings["with_firmware_update"] and case.request.is_vendor:
+    parts, settings = [], case.request.settings
+    if settings["with_firmware_update"] and case.request.is_vendor:
         parts.append("firmware of the NICs is burned if it is older than the release's")
+    is_installer = settings["source"] == ARCHIVE and (settings["archive"] or "").endswith(INSTALLERS)
+    if case.request.is_vendor and is_installer:
+        # What it says itself: all other Mellanox, OEM, OFED, RDMA or Distribution IB packages will be removed.
+        parts.append("its installer removes the distribution's RDMA and InfiniBand packages, and what depends on them")
     if not case.request.is_vendor:
         removed = vendor_packages(case.state)
         replaced = builds_to_replace(case.state)
