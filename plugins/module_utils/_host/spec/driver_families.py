@@ -25,7 +25,7 @@ FIRMWARE_UPDATER = "mlnx-fw-updater"
 FIRST_DKMS_ONLY = (25, 10)
 # DOCA 4.0 (November 2026) is the first without it: NVIDIA's change notice NW-SW-4759377, in openucx/ucx, pull 11538.
 _SCRIPTS = "ofed-scripts"
-_FIRST_WITHOUT_SCRIPTS = (26, 8)
+FIRST_WITHOUT_SCRIPTS = (26, 8)
 
 
 class Family(NamedTuple):
@@ -243,7 +243,7 @@ def wanted_packages(
     headers = (name for kernel in kernels for name in headers_of(family, kernel))
     built = (*headers, *family.build_tools) if build == DKMS else ()
     updater = (FIRMWARE_UPDATER,) if with_firmware_update else ()
-    tools = (name for name in family.tools if name != _SCRIPTS or release < _FIRST_WITHOUT_SCRIPTS)
+    tools = (name for name in family.tools if name != _SCRIPTS or release < FIRST_WITHOUT_SCRIPTS)
     return (*built, *family.kernel_packages[build], *tools, *family.userspace, *updater)
 
 

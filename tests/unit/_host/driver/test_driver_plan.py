@@ -633,9 +633,19 @@ class TestNextKernel:
         (build,) = work(context, step_named(found["steps"], f"build:{NEXT}")).do
         assert isinstance(build, Run) and build.argv == ("dkms", "autoinstall", "-k", NEXT)
 
-    @pytest.mark.parametrize(("release", "has_it"), [("26.07-0.5.1.0", True), ("26.10-1.0.0.0", False)])
-    def test_the_package_with_ofed_info_is_asked_of_releases_that_have_it(self, release: str, has_it: bool) -> None:
-        found, context = plan_with_context(check_spec({"requests": [asked(version=release)]}), host(), ("driver",))
+    @pytest.mark.parametrize(
+        ("spec", "has_it"),
+        [
+            ({"requests": [asked(version="26.07-0.5.1.0")]}, True),
+            ({"requests": [asked(version="26.10-1.0.0.0")]}, False),
+            ({"driver": {"flavour": "doca-ofed"}}, False),
+            ({"driver": {"flavour": "mlnx-ofed"}}, True),
+        ],
+    )
+    def test_the_package_with_ofed_info_is_asked_of_releases_that_have_it(
+        self, spec: dict[str, Any], has_it: bool
+    ) -> None:
+        found, context = plan_with_context(check_spec(spec), host(), ("driver",))
         done = [run for run in work(context, step_named(found["steps"], "packages")).do if isinstance(run, Run)]
         assert ("ofed-scripts" in next(run.argv for run in done if "install" in run.argv)) is has_it
 

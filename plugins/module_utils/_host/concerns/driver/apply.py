@@ -22,7 +22,15 @@ from ...facts.kernel import CONTAINER_BLACKLIST
 from ...machine.access import Host
 from ...machine.probe import Probe
 from ...spec.driver import ARCHIVE, DISTRIBUTION, INSTALLERS
-from ...spec.driver_families import DKMS, Family, headers_of, initrd_command, wanted_packages
+from ...spec.driver_families import (
+    DKMS,
+    DOCA_OFED,
+    FIRST_WITHOUT_SCRIPTS,
+    Family,
+    headers_of,
+    initrd_command,
+    wanted_packages,
+)
 from . import packages
 from .files import ORDER_FILE, ordering_files, repository_files
 from .needs import (
@@ -123,7 +131,9 @@ def _installation(case: Case, family: Family) -> list[Operation]:
     settings = case.request.settings
     kernels = [case.state["kernel"], *kernels_to_build(case)]
     clients = clients_packages(case)
-    release = case.request.version.fields if case.request.version is not None else ()
+    # Any release of DOCA-OFED may be one without; which flavour is installed shows without it, too.
+    any_release = FIRST_WITHOUT_SCRIPTS if case.request.flavour == DOCA_OFED else ()
+    release = case.request.version.fields if case.request.version is not None else any_release
     names = (*wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"], release), *clients)
     archive = settings["archive"] or ""
     if settings["source"] != ARCHIVE:
