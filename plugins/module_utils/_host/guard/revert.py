@@ -23,6 +23,7 @@ from ..machine.access import Clock, HostError, Machine
 from ..machine.host_files import (
     BOOT_SPEC_FILE,
     CONFIRMED_FILE,
+    DEVICES_FILES,
     GUARD_FILE,
     PROGRAM_DIRECTORY,
     PYTHON_OPTIONS,
@@ -306,13 +307,14 @@ def _read_or(machine: Machine, path: str, known: Record | None) -> Record | None
 
 
 def _leave_no_unit(machine: Machine, clock: Clock) -> None:
-    """Remove a boot unit that was only needed to revert the change after a reboot."""
+    """Remove a boot unit that was only needed to revert the change after a reboot, and what needs its file."""
     if machine.exists(BOOT_SPEC_FILE) or machine.exists(STAGED_FILE):
         return
-    programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in names_at(machine, PROGRAM_DIRECTORY)]
+    names = [f"{PROGRAM_DIRECTORY}/{name}" for name in names_at(machine, PROGRAM_DIRECTORY)]
+    programs = [path for path in names if is_program(path)]
     # A unit that remains is harmless; the next run removes it.
     with contextlib.suppress(HostError, CommandFailed):
-        for operation in removal([path for path in programs if is_program(path)]).do:
+        for operation in (*map(RemoveFile, DEVICES_FILES), *removal(programs).do):
             perform(operation, machine, clock)
 
 

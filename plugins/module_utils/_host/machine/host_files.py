@@ -29,6 +29,9 @@ MANAGER_FILE = "/etc/systemd/system.conf.d/90-rdma-fabric.conf"
 UNIT = "rdma-fabric-host.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
+# They set up RDMA devices that appear after the boot unit has run, as its file says: nothing without it.
+DEVICES_UNIT = "rdma-fabric-devices.service"
+DEVICES_FILES = (f"/etc/systemd/system/{DEVICES_UNIT}", "/etc/udev/rules.d/90-rdma-fabric-devices.rules")
 # Installed by an image or a first-boot step, removed by the run in which the node joined (docs/guide-new-nodes.md).
 JOIN_UNIT_FILE = "/etc/systemd/system/rdma-fabric-join.service"
 JOIN_ENABLED_BY = "/etc/systemd/system/multi-user.target.wants/rdma-fabric-join.service"

@@ -38,6 +38,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     CONFIRMED_FILE,
+    DEVICES_FILES,
     ENABLED_BY,
     GUARD_FILE,
     NETPLAN_FILE,
@@ -337,9 +338,11 @@ class TestConfirmation:
         armed = guard(kernel)
         armed._record = armed._armed(_context(kernel))
         assert kernel.exists(UNIT_FILE)
+        for path in DEVICES_FILES:
+            kernel.tree.add_file(path, "")
         kernel.sleep(1000)
         assert revert_if_due(kernel, kernel) is True
-        assert not kernel.exists(UNIT_FILE)
+        assert not any(map(kernel.exists, (UNIT_FILE, *DEVICES_FILES)))
 
 
 def _context(kernel: Kernel) -> Any:

@@ -23,7 +23,7 @@ from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.qos import OF_DEVICE, given, rdma_of
 from ...facts.settings_shapes import HostQos, QosPort
 from ...facts.shapes import Facts
-from ...machine.host_files import BOOT_SPEC_FILE, PYTHON_OPTIONS, marked
+from ...machine.host_files import BOOT_SPEC_FILE, DEVICES_FILES, DEVICES_UNIT, PYTHON_OPTIONS, marked
 from ...machine.program import program_path
 from ...spec import qos_values
 from ...spec.host import HostSpec
@@ -33,9 +33,7 @@ from ...spec.qos import DSCP, Qos, only
 CONCERN = "qos"
 # Drivers take the link down and up to change these.
 CUTTING = ("pause", "pfc")
-UNIT = "rdma-fabric-devices.service"
-UNIT_FILE = f"/etc/systemd/system/{UNIT}"
-RULES_FILE = "/etc/udev/rules.d/90-rdma-fabric-devices.rules"
+UNIT_FILE, RULES_FILE = DEVICES_FILES
 _UNTOLD: HostQos = {"ports": {}, "lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
 _UNTOLD_PORT: QosPort = {"files": [], "dcb": None, "rdma": None}
 _NAMES = {
@@ -276,7 +274,8 @@ def _unit(python: str, program: str) -> str:
 def _rules(patterns: list[str]) -> str:
     """Return the udev rules, which start the unit as rdma-core's rules start its services."""
     rules = [
-        f'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="{pattern}", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{UNIT}"'
+        f'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="{pattern}", TAG+="systemd", '
+        f'ENV{{SYSTEMD_WANTS}}+="{DEVICES_UNIT}"'
         for pattern in patterns
     ]
     return marked(rules)
