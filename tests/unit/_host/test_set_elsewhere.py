@@ -58,6 +58,18 @@ EIGHT = {
         "/etc/NetworkManager/dispatcher.d/50-vfs",
         f'#!/bin/sh\n[ "$2" = up ] && echo 8 > /sys/bus/pci/devices/{PF}/sriov_numvfs\n',
     ),
+    "a condition on the interface": (
+        "/etc/network/if-up.d/vfs",
+        f'#!/bin/sh\nif [ "$IFACE" = "enp1s0f0" ]; then\n{WRITE.format(port="$IFACE")}fi\n',
+    ),
+    "a condition that ends the script": (
+        "/etc/network/if-up.d/vfs",
+        f'#!/bin/sh\n[ "${{IFACE}}" = enp1s0f0 ] || exit 0\n{WRITE.format(port="${IFACE}")}',
+    ),
+    "a case of the interface": (
+        "/etc/NetworkManager/dispatcher.d/50-vfs",
+        f'#!/bin/sh\ncase "$1" in\n  lo)\n    exit 0 ;;\n  enp1s0f0|enp9s0)\n{WRITE.format(port="$1")}    ;;\nesac\n',
+    ),
     "systemd": (LINK, f"[Match]\nPath=pci-{PF}\n[Link]\nSR-IOVVirtualFunctions=8\n"),
     "systemd, by its VFs": (LINK, f"[Match]\nMACAddress={MAC}\n[SR-IOV]\nVirtualFunction=7\nTrust=yes\n"),
 }
@@ -67,6 +79,15 @@ NONE = {
     "a VLAN": (NETPLAN, "network:\n  vlans:\n    v1:\n      id: 1\n      link: enp1s0f0\n"),
     "another profile": (PROFILE, "[connection]\ninterface-name=enp1s0f1\n[sriov]\ntotal-vfs=8\n"),
     "a stanza of another port": (STANZAS, f"iface enp1s0f1 inet manual\n{WRITE.format(port='$IFACE')}"),
+    "a condition on another interface": (
+        "/etc/network/if-up.d/vfs",
+        f'[ "$IFACE" = enp1s0f0 ] && exit 0\nif [ "$IFACE" = enp1s0f0 ]; then\n  exit\n'
+        f'elif [ "$IFACE" = enp9s0 ]; then\n{WRITE.format(port="$IFACE")}fi\n',
+    ),
+    "a case of another interface": (
+        "/etc/NetworkManager/dispatcher.d/50-vfs",
+        f'case "$1" in\nenp1s0f0)\n  exit\n;;\n*)\n{WRITE.format(port="$1")};;\nesac\n',
+    ),
     "what ifdown does": (
         STANZAS,
         "iface enp1s0f0 inet manual\n    down echo 0 > /sys/class/net/$IFACE/device/sriov_numvfs\n",

@@ -76,7 +76,10 @@ _OF_PROFILES = (
 )
 # NetworkManager's numbers of modes (nm-settings-keyfile(5)).
 _MODES = {"0": "legacy", "1": "switchdev"}
-_THIS_INTERFACE = ("$IFACE", "${IFACE}")
+_THIS_INTERFACE = ("$IFACE", "${IFACE}", "$1", "${1}")
+# A condition on it, in an if or test or as the label of a case; what ends its effect.
+_TESTED = re.compile(r"\$\{?(?:IFACE|1)\}? ==? (\S+)|^\(?([^\s()]+)\)")
+_END = (";;", "fi", "esac")
 _KEY = re.compile(r"^(\s*)[\"']?([\w.:-]+)[\"']?\s*:\s*(.*?)\s*$")
 _INLINE = re.compile(r"[\"']?([\w-]+)[\"']?\s*:\s*[\"']?([\w.:*-]+)")
 _MOST = 32
@@ -167,12 +170,22 @@ def _of_scripts(probe: Probe) -> Iterator[_Setting]:
 
 
 def _of_lines(text: str) -> Mapping[tuple[str, str], str]:
-    """Return the settings that commands of a script or unit make, with the variables that have plain values."""
+    """Return the settings that commands of a script or unit make, with the variables that have plain values.
+
+    What a script does to the interface that it is called for counts for those that its conditions name.
+    """
     values = dict(_VARIABLE.findall(text))
     found: dict[tuple[str, str], str] = {}
-    for line in _USED.sub(lambda used: values.get(used[1], used[0]), text).splitlines():
-        if not line.lstrip().startswith(("#", ";", "ExecStop")):
-            found.update(_of_command(" ".join(line.split())))
+    tested: list[str] = []
+    for raw in _USED.sub(lambda used: values.get(used[1], used[0]), text).splitlines():
+        line = " ".join(raw.replace('"', "").replace("'", "").split())
+        if not line.startswith(("#", ";", "ExecStop")):
+            tested = [] if line.startswith("el") else tested
+            tested += [name for words in _TESTED.findall(line) for name in "".join(words).split("|")]
+            for interface in tested or [""]:
+                found.update(_of_command(line, interface))
+        if line.endswith(_END) or (" && " in line and not line.startswith("if ")):
+            tested = []
     return found
 
 
