@@ -16,6 +16,8 @@ import posixpath
 import re
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ..machine.access import MOUNTS
 from ..machine.probe import Address, Probe, address_of, natural, printable
 from .module_graph import MODULES_OF_MOUNTS
@@ -252,8 +254,5 @@ def _way_of_controller(probe: Probe, name: str) -> Way | None:
 
 
 def _clause(way: Way, uses: list[str]) -> str:
-    named = sorted(uses, key=natural)[:_MOST_NAMED]
-    rest = len(uses) - len(named)
-    more = f" and {rest} more" if rest else ""
     noun = f"mount{'s' if len(uses) > 1 else ''}" if way.over.startswith("NFS") else "disk of"
-    return f"{way.over} {noun} {', '.join(named)}{more}"
+    return f"{way.over} {noun} {named(sorted(uses, key=natural), _MOST_NAMED)}"

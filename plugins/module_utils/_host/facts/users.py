@@ -16,6 +16,8 @@ import contextlib
 import re
 from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ..machine.probe import ENDED, NET, PCI, Probe, natural, objects, parsed, printable
 from ..spec.by_range import VFIO
 from .devices import VFIO_DRIVERS
@@ -69,12 +71,7 @@ def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[Rea
         port, address = str(entry.get("ifname")), str(entry.get("mac"))
         if port in ethernet and address not in own and _UNICAST.fullmatch(address):
             found.setdefault(port, []).append(address)
-    return {port: _few_stations(addresses) for port, addresses in found.items()}
-
-
-def _few_stations(addresses: list[str]) -> str:
-    more = f" and {len(addresses) - _MOST_STATIONS} more" if len(addresses) > _MOST_STATIONS else ""
-    return ", ".join(addresses[:_MOST_STATIONS]) + more
+    return {port: named(addresses, _MOST_STATIONS) for port, addresses in found.items()}
 
 
 class _Process(NamedTuple):
@@ -260,8 +257,8 @@ def _note_namespaces(probe: Probe, users: Users, away: Mapping[str, str | None])
     if not lost:
         return
     holders = _namespace_holders(probe, lost)
-    named = probe.names(NAMED_NAMESPACES)[:_MOST_NAMED]
-    hint = f" (this host names {', '.join(printable(name, 64) for name in named)})" if named else ""
+    names = probe.names(NAMED_NAMESPACES)[:_MOST_NAMED]
+    hint = f" (this host names {', '.join(printable(name, 64) for name in names)})" if names else ""
     for address, part in lost.items():
         who = holders.get(address)
         where = f"the network namespace of {who}" if who else f"another network namespace{hint}"
@@ -315,9 +312,9 @@ def _note_rdma(probe: Probe, users: Users, functions: Sequence[Nic]) -> None:
     found = _programs(probe)
     for device, module in kernel_users(probe) or ():
         found.setdefault(device, {})[f"the kernel module {module}"] = None
-    for device, named in found.items():
+    for device, users_of in found.items():
         if device in devices:
-            users[devices[device]].append(f"its RDMA device is used by {', '.join(named)}")
+            users[devices[device]].append(f"its RDMA device is used by {', '.join(users_of)}")
 
 
 def _programs(probe: Probe) -> dict[str, dict[str, None]]:

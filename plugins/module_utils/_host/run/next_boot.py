@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-
 from ..concerns.driver import next_boot as of_driver
+from ..concerns.pcie.remarks import some
 from ..concerns.peer_memory.decide import generation
 from ..engine.context import Context
 from ..engine.pending_reboot import KERNEL, REBOOT
@@ -31,7 +30,6 @@ from ..spec.driver_families import Family, family_of, initrd_command, way_to_inb
 
 _KEEPS_MIG = ("Ampere",)
 _LOSES_MIG = ("Hopper", "Blackwell")
-_MOST_NAMED = 4
 _UNTOLD = (
     "the kernel of the next boot is in no file that this release reads, so it was not checked for completeness and "
     "drivers"
@@ -65,7 +63,7 @@ def _of_fabric_manager(nvlink: Nvlink, differing: Sequence[str]) -> tuple[str, l
     state = nvlink["state"]
     if state["enabled"]:
         return _of_another_release(*differing) if differing else "", []
-    switches = f"NVSwitches ({_some(nvlink['switches'])})" if nvlink["switches"] else "NVSwitches"
+    switches = f"NVSwitches ({some(nvlink['switches'])})" if nvlink["switches"] else "NVSwitches"
     lost = (
         f"this host's GPUs are joined by {switches}, and nothing starts {FABRIC_MANAGER} at boot: until it has set "
         "them up, CUDA ends with error 802 (system not yet initialized)"
@@ -114,7 +112,7 @@ def _of_mig(facts: Facts) -> list[str]:
     notices = []
     if going:
         notices.append(
-            f"MIG is on for {_some(going)} and lasts only as long as the GPU driver is loaded: after the reboot they "
+            f"MIG is on for {some(going)} and lasts only as long as the GPU driver is loaded: after the reboot they "
             "are whole GPUs again, and pods that ask for parts of them find none, unless nvidia-mig-manager.service or "
             "the GPU Operator's MIG manager divides them; next: make sure that one of these does"
         )
@@ -126,14 +124,10 @@ def _of_mig(facts: Facts) -> list[str]:
         )
         if changing:
             notices.append(
-                f"MIG goes {word} with the reboot for {_some(changing)}, as requested earlier (pending); "
+                f"MIG goes {word} with the reboot for {some(changing)}, as requested earlier (pending); "
                 f"next: nvidia-smi -i ADDRESS -mig {int(not pending)} takes that back"
             )
     return notices
-
-
-def _some(addresses: Sequence[str]) -> str:
-    return named(list(addresses), _MOST_NAMED)
 
 
 class _Problem(NamedTuple):

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, NOW, Step, make_step
 from ...facts.eswitch import SWITCHDEV, present_mode
@@ -139,15 +141,14 @@ def _representors_of(context: Context, interface: Interface) -> list[Netdev]:
 
 def _rename(context: Context, found: Representors) -> Step:
     going = [found.of_key(turn.rename.key) for turn in found.turns]
-    named = [f"{one.current} to {one.wanted}" for one in going[:_MOST_NAMED]]
-    more = f" and {len(going) - _MOST_NAMED} more" if len(going) > _MOST_NAMED else ""
+    renames = named([f"{one.current} to {one.wanted}" for one in going], _MOST_NAMED)
     ports = [interface for interface in context.interfaces if interface.key in {one.address for one in going}]
     cut = [one.current for one in going if one.goes_down]
     return make_step(
         "naming",
         KEY,
         target=", ".join(context.target_of(interface) for interface in ports),
-        action=f"rename {len(going)} representor{'s' if len(going) > 1 else ''} ({', '.join(named)}{more})",
+        action=f"rename {len(going)} representor{'s' if len(going) > 1 else ''} ({renames})",
         before={one.key: one.current for one in sorted(going)},
         after={one.key: one.wanted for one in sorted(going)},
         reason="they had these names before the first run"
