@@ -217,7 +217,7 @@ def reload_work(reload: Reload, snapshot: Snapshot, compared: tuple[str, ...] = 
     do += [Run(("modprobe", "-r", name), _SECONDS) for name in reload.unload]
     if reload.by_service:
         do.append(Run(("systemctl", "restart", SERVICE), 2 * _SECONDS))
-    back = restoring(reload, snapshot)
+    back = [*(Run(("modprobe", name), _SECONDS) for name in reload.load), *restore_operations(snapshot)]
     return Work([*do, *_ended(reload, snapshot)], undo=back, verify=_verified(snapshot, compared))
 
 
@@ -253,11 +253,6 @@ def _all_of(back: Sequence[Operation]) -> Each:
         "file is there"
     )
     return Each("bring all of the network back", back, advice)
-
-
-def restoring(reload: Reload, snapshot: Snapshot) -> list[Operation]:
-    """Return how the driver and its network are restored from any state."""
-    return [*(Run(("modprobe", name), _SECONDS) for name in reload.load), *restore_operations(snapshot)]
 
 
 def _verified(snapshot: Snapshot, compared: tuple[str, ...]) -> Callable[[Host], str]:

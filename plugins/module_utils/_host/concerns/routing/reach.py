@@ -58,11 +58,6 @@ def rules_of_host(context: Context) -> Sequence[ReadRule] | None:
     return context.actual.facts["routing"].get("rules")
 
 
-def uplink_addresses(context: Context) -> Sequence[str]:
-    """Return the addresses of the interfaces that must not be cut, as ``192.168.77.11/24``."""
-    return context.actual.facts["routing"].get("uplinks") or ()
-
-
 def changes(context: Context, interface: Interface, waiting: Iterable[Route] = ()) -> Changes:
     """Return the changes that bring an interface to the spec, without those of ``waiting`` routes."""
     wanted: list[Route] = interface.wanted.get(ROUTES) or []
@@ -193,7 +188,8 @@ def _way(route: Way) -> _WayKey:
 
 
 def _uplinks(context: Context) -> list[_Owned]:
-    found: list[_Owned] = [ipaddress.ip_interface(text) for text in uplink_addresses(context)]
+    uplinks = context.actual.facts["routing"].get("uplinks") or ()
+    found: list[_Owned] = [ipaddress.ip_interface(text) for text in uplinks]
     return [uplink for uplink in found if not uplink.is_link_local]
 
 

@@ -73,7 +73,9 @@ def beginning_of_module(path: str, data: bytes) -> bytes:
 
 def read_key(probe: Probe, system: System, given: str | None) -> SigningKey:
     """Return whether the firmware trusts the key of local builds, or the ``given`` one; only read with Secure Boot."""
-    path = given or _certificate_of_dkms(probe, system["os"]["id"])
+    path = given or certificate_of_dkms(
+        system["os"]["id"], (text for _path, text in texts_of(probe, _SETTINGS, (".conf",)))
+    )
     if not probe.host.exists(path):
         return {"path": None, "enrolled": None}
     result = probe.command("mokutil", "--test-key", path)
@@ -121,7 +123,3 @@ def holds_another(probe: Probe, image: str, kernel: str, core: str) -> bool:
     text = next((text for text in shown if text is not None), "")
     held = re.findall(rf"(?:^|[\s/])lib/modules/{re.escape(kernel)}/(\S+/{NETDEV_DRIVER}\.ko)", text, re.MULTILINE)
     return {path.startswith("kernel/") for path in held} == {not is_inbox_path(core)}
-
-
-def _certificate_of_dkms(probe: Probe, distribution: str) -> str:
-    return certificate_of_dkms(distribution, (text for _path, text in texts_of(probe, _SETTINGS, (".conf",))))
