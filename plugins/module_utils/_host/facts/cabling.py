@@ -105,10 +105,10 @@ def in_frame(frame: bytes) -> Neighbour | None:
     return {"switch": name, "port": port} if name and port else None
 
 
-def hear(wanted: Collection[str], seconds: float = LISTEN_SECONDS) -> Cabling:
+def hear(wanted: Collection[str]) -> Cabling:
     """Return what frames of LLDP tell that reach this machine in a time, or until each interface wanted has one."""
     found: Cabling = {}
-    end = time.monotonic() + seconds
+    end = time.monotonic() + LISTEN_SECONDS
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETHERTYPE)) as listener:
         for index, _name in socket.if_nameindex():
             _join(listener, index)
