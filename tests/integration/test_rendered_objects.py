@@ -12,7 +12,6 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import crds_controllers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.instances import flaws_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import R26_10
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
@@ -356,9 +355,6 @@ def test_rules_of_a_cards_configuration_hold(
         "spec": {"nicSelector": {"nicType": kind_of_card}, "template": {"numVfs": 1, **template}},
     }
     command = ["create", "--validate=strict", "--dry-run=server", "-f", "-"]
-    # What is said of an input before the server has the definitions is what the server says.
-    said = [problem for _path, problem, _hint in flaws_of(crds_controllers.nic_configuration(R26_10), body)]
-    assert any(words in each for each in said) if words else said == []
     if not words:
         control_plane.kubectl(*command, stdin=json.dumps(body))
         return

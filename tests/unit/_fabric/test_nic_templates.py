@@ -40,6 +40,7 @@ SPECS: Object = {
     NAMES: {"netDevicePrefix": "rail%rail_id%", "pfsPerNic": 1, "railPciAddresses": [["0000:18:00.0"]]},
 }
 ROCE = {"enabled": True, "qos": {"trust": "dscp", "pfc": "0,0,0,1,0,0,0,0"}}
+X = "template.spectrumXOptimized"
 SPECTRUM_X: Object = {"enabled": True, "version": "RA2.1"}
 # A value of each field that is another than that of the base, and what it needs beside it.
 VALUES: Object = {
@@ -244,6 +245,10 @@ def test_one_typo_in_each_field_is_found(kind: str, path: str) -> None:
             "template.rawNvConfig[0].name",
             "no name of a parameter",
         ),
+        (CONFIGURATION, {X: SPECTRUM_X, "nicSelector.nicType": "101d"}, X, "is not for cards of this nicType"),
+        (CONFIGURATION, {X: SPECTRUM_X, "template.numVfs": 2}, X, "needs numVfs 1"),
+        (CONFIGURATION, {X: SPECTRUM_X, "template.linkType": "Infiniband"}, X, "linkType than Ethernet"),
+        (CONFIGURATION, {X: SPECTRUM_X, "template.roceOptimized": ROCE}, X, "includes roceOptimized"),
         (NAMES, {"pfsPerNic": 0}, "pfsPerNic", "names no port"),
         (NAMES, {"railPciAddresses": [["18:00.0"]]}, "railPciAddresses[0][0]", "0000:18:00.0"),
         (FIRMWARE, {"template.nicFirmwareSourceRef": "z"}, "template.nicFirmwareSourceRef", "add it"),
@@ -291,7 +296,8 @@ def test_an_infiniband_port_gets_no_rings_which_is_said() -> None:
     assert found.said("has no effect with linkType Infiniband")
 
 
-def test_a_source_without_a_template_and_hosts_that_no_selector_finds_are_said() -> None:
+def test_a_source_without_an_image_or_a_template_and_hosts_that_no_selector_finds_are_said() -> None:
+    assert fabric(SOURCE, {}).wrong("spec").problem == "names no image"
     document = resource(SOURCE, "x", SPECS[SOURCE])
     assert Fabric([document], [], **HOSTS).accepted().said("no NicFirmwareTemplate names it")
     assert Fabric([resource(NAMES, "x", SPECS[NAMES])], []).accepted().said("changes no card: the inventory has no")
