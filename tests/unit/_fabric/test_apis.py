@@ -24,10 +24,6 @@ def given(api_version: str, kind: str) -> Fabric:
         ("kind.x-k8s.io/v1alpha4", "Cluster", "a file of kind", "take it out"),
         ("mirror.openshift.io/v2alpha1", "ImageSetConfiguration", "a file of oc-mirror", "take it out"),
         ("v1", "Config", "a kubeconfig", "rdma_fabric_kubeconfig"),
-        ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition", "1.22 removed", "apiextensions.k8s.io/v1"),
-        ("extensions/v1beta1", "DaemonSet", "1.16 removed", "apps/v1"),
-        ("batch/v1beta1", "CronJob", "1.25 removed", "batch/v1"),
-        ("policy/v1beta1", "PodSecurityPolicy", "1.25 removed", "pod-security.kubernetes.io/enforce"),
     ],
 )
 def test_what_no_server_stores_is_refused(api_version: str, kind: str, problem: str, hint: str) -> None:
@@ -40,8 +36,6 @@ def test_what_no_server_stores_is_refused(api_version: str, kind: str, problem: 
     ("api_version", "kind"),
     [
         ("kustomize.toolkit.fluxcd.io/v1", "Kustomization"),
-        ("admissionregistration.k8s.io/v1beta1", "ValidatingAdmissionPolicy"),
-        ("networking.k8s.io/v1beta1", "ServiceCIDR"),
         ("own.io/v1", "Config"),
     ],
 )
