@@ -46,7 +46,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_versio
     objection_to_platform,
     read_release,
     say_old,
-    too_new,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import learn_groups, list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
@@ -367,11 +366,9 @@ class ActionModule(ChartAction):
             return []
         objection = objection_to_platform(connection, said=bool((spec.get("settings") or {}).get("openshift")))
         problems += [f"the cluster: {objection}"] if objection else []
-        objects = objects_of(waves)
         release, unseen = seen_or_told(lambda: read_release(connection), "the version of the server was not checked")
-        problems += [f"the cluster: {problem}" for problem in (too_new(release, objects) if release else [])]
         old = [*unseen, *(say_old(release) if release else [])]
-        return [*old, *say_other_daemon_sets(connection, objects)]
+        return [*old, *say_other_daemon_sets(connection, objects_of(waves))]
 
     def _of_operators(
         self,

@@ -26,8 +26,7 @@ description:
     RV(notices) if the run brings what pods are judged by, such as a quota or labels of the namespace.
   - OpenShift is detected by its kind C(ClusterVersion), and has to match C(rdma_fabric_openshift). Otherwise pods would
     not be admitted, or would not find what they need.
-  - A server that is too old for features of the objects, such as gRPC probes (1.24), is refused with the required
-    release and the objects. RV(notices) names one that is older than the newest Network Operator requires (1.32).
+  - RV(notices) names a server that is older than the newest Network Operator requires (1.32).
   - Address ranges of networks and pools are compared with the addresses of nodes, the networks of pods
     (C(Node.spec.podCIDRs)) and those of services (C(ServiceCIDR), or the Service C(kubernetes) on a server older than
     1.33). A range that would assign an address of a node, or that overlaps one of these networks, is refused.
