@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods, Jobs and other workloads that come with a fabric's input: flaws the API server or the pod would meet.
+"""Pods, Jobs and other workloads that come with a fabric's input: flaws that would keep them from the fabric.
 
 They are of Kubernetes itself, or of a job controller of GPU clusters (MPIJob, Volcano, JobSet and their like), and are
-pushed as they are; only what the API server refuses, or what cannot mean what is written, is a violation.
+pushed as they are; what the API server refuses is mostly left to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from .resources import Resource
 # for the network in the place of the cluster's in that of Multus (k8snetworkplumbingwg/multus-cni, pkg/k8sclient and
 # pkg/types/conf.go).
 _ASKING = {NETWORKS: None, "v1.multus-cni.io/default-network": "kube-system"}
-_RESTART = {"Job": ("Never", "OnFailure"), "CronJob": ("Never", "OnFailure"), "Pod": ("Always", "Never", "OnFailure")}
 _MASTER = re.compile(r"--(?:rdzv[_-]endpoint|master[_-]addr)(?:[ =]|$)([^\s:]*)", re.ASCII)
 
 
@@ -86,9 +85,7 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             )
             where.notice(problem, "leave hostNetwork out, or use the host's own interfaces and addresses")
         _check_texts(spec, "nodeSelector", place.at("spec"), True)
-        if is_ours:
-            # Other controllers have rules of their own, and services by which their pods meet.
-            _check_restart(resource.kind, spec, place.at("spec"))
+        # Other controllers have services by which their pods meet.
         _check_containers(spec, place.at("spec"), around, meeting=is_ours)
 
 
@@ -132,9 +129,6 @@ def _check_containers(spec: Mapping[str, Any], place: Place, around: Surrounding
         place.at("containers").violation("is missing or empty: a pod runs at least one container")
     for group, index, container in _containers(spec):
         where = place.at(group, index)
-        if not container.get("image"):
-            where.at("image").violation("is missing or empty", "name the image that the container runs")
-        _check_env(container, where)
         _check_resources(container, spec, where, around)
         if meeting:
             _check_rendezvous(container, spec, where, around)
@@ -215,24 +209,6 @@ def _devices(amount: Any) -> int:
         return 0
 
 
-def _check_restart(kind: str, spec: Mapping[str, Any], place: Place) -> None:
-    allowed = _RESTART.get(kind, ("Always",))
-    policy = spec.get("restartPolicy", "Always")
-    if policy not in allowed:
-        problem = f"is {described(policy)}" if "restartPolicy" in spec else "is missing and counts as Always"
-        place.at("restartPolicy").violation(f"{problem}; a {kind} needs {' or '.join(allowed)}")
-
-
-def _check_env(container: Mapping[str, Any], place: Place) -> None:
-    env = container.get("env")
-    for index, variable in enumerate(env if isinstance(env, list) else []):
-        value = variable.get("value") if isinstance(variable, Mapping) else None
-        if value is not None and not isinstance(value, str):
-            where = place.at("env", index, "value")
-            hint = f'quote it: "{where.written or shown(value)}"'
-            where.violation(f"is {described(value)}; the API server takes text only", hint)
-
-
 def _check_resources(container: Mapping[str, Any], spec: Mapping[str, Any], place: Place, around: Surroundings) -> None:
     """Check amounts of device resources, and what a container needs to register memory with them."""
     given = mapping_of(container.get("resources"))
@@ -278,7 +254,10 @@ def _check_memory_locks(container: Mapping[str, Any], spec: Mapping[str, Any], p
 
 
 def _check_device(name: str, limit: Any, request: Any, place: Place) -> None:
-    """Apply the API server's rules for extended resources: whole, limit equal to request, never a request alone."""
+    """Apply the API server's rules for extended resources: whole, limit equal to request, never a request alone.
+
+    Definitions of other controllers take any amount, and their pods are then never made.
+    """
     for group, amount in (("limits", limit), ("requests", request)):
         if amount is None:
             continue
