@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nea
 from ..common.features import FEATURES
 from ..common.jsontext import Problem
 from ..common.names import Check, label_key, label_value
-from ..common.objects import items_of, mapping_of
+from ..common.objects import items_of, mapping_of, texts_of
 from ..common.quantities import parse_quantity
 
 Path = Tuple[Union[str, int], ...]
@@ -57,9 +57,9 @@ def check(spec: Any, field: str, *, reserved: bool) -> Iterator[Flaw]:
     for index, rule in items_of(spec, field):
         for inner, terms in _terms_of(rule):
             yield from _under((field, index, *inner), _check_expressions(terms))
-        yield from _under((field, index, "labels"), check_labels(_texts(rule, "labels"), reserved=reserved))
-        yield from _under((field, index, "annotations"), _check_annotations(_texts(rule, "annotations")))
-        yield from _under((field, index, "extendedResources"), _check_resources(_texts(rule, "extendedResources")))
+        yield from _under((field, index, "labels"), check_labels(texts_of(rule, "labels"), reserved=reserved))
+        yield from _under((field, index, "annotations"), _check_annotations(texts_of(rule, "annotations")))
+        yield from _under((field, index, "extendedResources"), _check_resources(texts_of(rule, "extendedResources")))
         for number, taint in items_of(rule, "taints"):
             yield from _under((field, index, "taints", number), _check_taint(taint))
 
@@ -205,11 +205,6 @@ def _terms_of(rule: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]
     for index, each in items_of(rule, "matchAny"):
         for number, term in items_of(each, "matchFeatures"):
             yield ("matchAny", index, "matchFeatures", number), term
-
-
-def _texts(owner: Mapping[str, Any], field: str) -> dict[str, str]:
-    found = mapping_of(owner.get(field))
-    return {key: value for key, value in found.items() if isinstance(key, str) and isinstance(value, str)}
 
 
 def _under(path: Path, flaws: Iterator[Flaw]) -> Iterator[Flaw]:

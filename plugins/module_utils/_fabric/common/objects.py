@@ -313,6 +313,12 @@ def mapping_of(value: Any) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def texts_of(owner: Any, field: str) -> dict[str, str]:
+    """Return what is text in a mapping of text to text that was given, such as labels."""
+    found = mapping_of(mapping_of(owner).get(field))
+    return {key: value for key, value in found.items() if isinstance(key, str) and isinstance(value, str)}
+
+
 def items_of(owner: Any, field: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield each mapping in a list of what was given, with its index."""
     value = mapping_of(owner).get(field)

@@ -19,7 +19,7 @@ from ..checks import devplugin, nfd_rules
 from ..checks.devplugin import remarks
 from ..common.findings import Place
 from ..common.images import split_reference
-from ..common.objects import pod_of
+from ..common.objects import pod_of, texts_of
 from .resources import Resource
 
 Path = Tuple[str, ...]
@@ -199,9 +199,7 @@ def _check_features(resource: Resource, *, reserved: bool) -> None:
     if not resource.metadata("labels").get(nfd_rules.NODE_NAME):
         problem = f"has no label {nfd_rules.NODE_NAME}: Node Feature Discovery gives its features to no node"
         resource.place.at("metadata", "labels").violation(problem, "add it with the name of the node")
-    labels: Any = resource.spec.get("labels") if isinstance(resource.spec, Mapping) else None
-    texts = {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
-    for path, wrong in nfd_rules.check_labels(texts, reserved=reserved):
+    for path, wrong in nfd_rules.check_labels(texts_of(resource.spec, "labels"), reserved=reserved):
         resource.spec_place.at("labels", *path).violation(wrong.problem, wrong.hint)
 
 

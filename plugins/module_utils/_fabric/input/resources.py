@@ -21,7 +21,7 @@ from ..checks import nv_ipam
 from ..common.findings import Document, Findings, Place
 from ..common.jsontext import Problem
 from ..common.names import Check, dns_label, dns_subdomain, node_policy_name
-from ..common.objects import is_cluster_scoped, mapping_of
+from ..common.objects import is_cluster_scoped, texts_of
 from ..common.schema import Model
 from .helm_values import CHART
 from .models import API_VERSION, MODELS
@@ -127,8 +127,7 @@ class Resource:
 
     def metadata(self, field: str) -> dict[str, str]:
         """Return the labels or annotations that are text, as given."""
-        found = mapping_of(mapping_of(self.content.get("metadata")).get(field))
-        return {key: value for key, value in found.items() if isinstance(value, str)}
+        return texts_of(self.content.get("metadata"), field)
 
 
 def read_document(document: Document, findings: Findings) -> Iterator[Resource]:
