@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 FAILED, REFUSED, PENDING, CHANGED, UNCHANGED = "failed", "refused", "pending", "changed", "unchanged"
 OUTCOMES = (FAILED, REFUSED, PENDING, CHANGED, UNCHANGED)
 _CHANGES = ("created", "configured", "deleted")
@@ -37,7 +39,7 @@ def refusals(report: Mapping[str, Any]) -> list[str]:
     """Return one line for each refused step with its reason and its hosts, at most ten, and how many there are more."""
     lines = []
     for plan in report["plans"]:
-        hosts = ", ".join(plan["hosts"][:3]) + (f" and {len(plan['hosts']) - 3} more" if len(plan["hosts"]) > 3 else "")
+        hosts = named(plan["hosts"])
         for step in plan["steps"]:
             if step["status"] == REFUSED:
                 reason = step["detail"] or step["reason"]

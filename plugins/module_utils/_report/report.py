@@ -13,6 +13,7 @@ import json
 from typing import Any, Collection, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines, left_out_together
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from .cluster import cluster_section, images_of
 from .hosts import STEP_STATUSES, counted, host_row, natural_key, step_counts
@@ -171,7 +172,7 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
         text = report["remark_kinds"][kind]
         names = [remark["host"] for remark in report["remarks"] if remark["kind"] == kind]
         if text["severity"] == ATTENTION:
-            lines.append(f"attention: {text['title']}: {_listed(names)}")
+            lines.append(f"attention: {text['title']}: {named(names, 5)}")
     lines += [f"attention: {each}" for each in summary["unknown_interfaces"]]
     if report["validation"]:
         lines += [f"attention: {line}" for line in failure_lines(report["validation"], 5)]
@@ -398,11 +399,6 @@ def _waiting_steps(plans: list[dict[str, Any]], counts: Mapping[str, int]) -> li
     consents = sorted({step["consent"] for step in steps if step["status"] == "needs_consent" and step["consent"]})
     concerns = sorted({step["concern"].replace("_", " ") for step in steps if step["status"] == "needs_reboot"})
     return [
-        *([f"consent: {counted(counts['needs_consent'], 'step')}: set {_listed(consents)}"] if consents else []),
-        *([f"reboot: {_listed(concerns)}: takes effect with the next boot"] if concerns else []),
+        *([f"consent: {counted(counts['needs_consent'], 'step')}: set {named(consents, 5)}"] if consents else []),
+        *([f"reboot: {named(concerns, 5)}: takes effect with the next boot"] if concerns else []),
     ]
-
-
-def _listed(names: list[str], limit: int = 5) -> str:
-    shown = ", ".join(names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
