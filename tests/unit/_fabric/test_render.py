@@ -19,7 +19,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
     RDMA_CONFIG,
     SPECS,
-    SRIOV_CONFIG,
     attachment,
     everything,
     first_release,
@@ -377,61 +376,10 @@ def test_whereabouts_starts_the_control_loop_where_its_release_has_one(version: 
     assert ("ip-control-loop" in script) == has_loop
 
 
-def test_node_slices_bring_their_controller_and_definition_and_need_a_release_that_has_them() -> None:
+def test_node_slices_bring_their_controller_and_definition() -> None:
     waves = render(everything())
     assert find(waves, "Deployment", "whereabouts-controller")
     assert find(waves, "CustomResourceDefinition", "nodeslicepools.whereabouts.cni.cncf.io")
-    old = everything()
-    old["cluster_policy"]["spec"]["secondaryNetwork"]["ipamPlugin"]["version"] = "v0.8.0"
-    assert any("whereabouts v0.8.0 knows no node slices" in problem for problem in problems_of(old))
-
-
-def test_all_problems_are_told_at_once() -> None:
-    policy = {
-        "rdmaSharedDevicePlugin": {"config": '{"configList": []}'},
-        "sriovDevicePlugin": {},
-        "secondaryNetwork": {"multuss": {}},
-        "secondarynetwork": {},
-    }
-    spec = spec_of(
-        policy,
-        networks=[
-            network("IPoIBNetwork", "ib"),
-            network("HostDeviceNetwork", "vf"),
-            network("MacvlanNetwork", "m", mtu=-1),
-        ],
-        attachments=[attachment("broken", "{")],
-    )
-    problems = problems_of(spec)
-    for part in (
-        "config.configList: ",
-        "spec.sriovDevicePlugin.config: is missing",
-        "spec.secondaryNetwork.multuss: unknown field",
-        "spec.secondarynetwork: unknown field",
-        "IPoIBNetwork/ib spec.master: is empty",
-        "HostDeviceNetwork/vf spec.resourceName: is empty",
-        "MacvlanNetwork/m spec.mtu: is the number -1, not a whole number of 0 or more",
-        "broken spec.config: is not valid JSON",
-    ):
-        assert any(part in problem for problem in problems), part
-
-
-def test_a_plugin_may_not_be_in_the_cluster_policy_and_in_a_node_policy() -> None:
-    spec = node_groups()
-    spec["cluster_policy"]["spec"]["sriovDevicePlugin"] = {"config": json.dumps(SRIOV_CONFIG)}
-    problems = problems_of(spec)
-    assert len(problems) == 2 and all("also in the NicClusterPolicy" in problem for problem in problems)
-
-
-def test_resources_for_a_container_that_does_not_exist_are_refused() -> None:
-    section = {
-        "config": json.dumps(RDMA_CONFIG),
-        "containerResources": [{"name": "rdma-shared", "limits": {"cpu": "1"}}],
-    }
-    problems = problems_of(spec_of({"rdmaSharedDevicePlugin": section}))
-    assert problems == [
-        "spec.rdmaSharedDevicePlugin.containerResources[0].name: 'rdma-shared' is not a container of this component"
-    ]
 
 
 def test_two_inputs_may_not_make_one_object() -> None:

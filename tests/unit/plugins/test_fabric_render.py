@@ -210,7 +210,7 @@ def test_names_of_objects_can_t_leave_the_folder(tmp_path: Path) -> None:
 
 
 def test_a_flawed_spec_fails_with_every_violation_and_writes_nothing(tmp_path: Path) -> None:
-    spec = spec_of({"spectrumXOperater": {}}, attachments=[attachment("n", "{")])
+    spec = spec_of(attachments=[attachment(name, "{}") for name in ("n", "n", "m", "m")])
     result = render(spec, tmp_path / "out")
     assert result["failed"]
     assert len(result["violations"]) == 2

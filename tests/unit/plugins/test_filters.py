@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
     RDMA_CONFIG,
     SRIOV_CONFIG,
+    attachment,
     spec_of,
     training_cluster,
 )
@@ -57,7 +58,7 @@ def test_a_specification_becomes_its_objects() -> None:
         ("network_attachment", ({"mtu": -1, "mode": "brigde"}, "a"), ["mtu", "mode", "bridge"]),
         ("network_attachment", ({}, "a", "VlanNetwork"), ["VlanNetwork"]),
         ("network_attachment", ("text", "a"), ["documented shape"]),
-        ("fabric_objects", (spec_of({"spectrumXOperater": {}}),), ["unknown field", "spectrumXOperator"]),
+        ("fabric_objects", (spec_of(attachments=[attachment("n", "{}")] * 2),), ["rendered twice", "rename or drop"]),
         ("fabric_objects", ([],), ["documented shape (ansible-doc -t filter rdma.fabric.fabric_objects): "]),
         ("network_attachment", ({},), ["other parameters (ansible-doc -t filter rdma.fabric.network_", "'name'"]),
         ("fabric_objects", ({}, "a", "b"), ["fabric_objects has other parameters ", "too many"]),

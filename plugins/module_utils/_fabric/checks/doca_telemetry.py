@@ -26,13 +26,6 @@ def config_map_of(section: Mapping[str, Any]) -> str:
     return str((config.get("fromConfigMap") if isinstance(config, Mapping) else "") or "")
 
 
-def check(section: Mapping[str, Any]) -> list[Problem]:
-    """Return what is wrong with a section: a configuration that names nothing."""
-    if section.get("config") is None or config_map_of(section):
-        return []
-    return [Problem("config.fromConfigMap", "is missing", "the name of a ConfigMap, or no config at all")]
-
-
 def inherited_problems(section: Mapping[str, Any], global_config: Mapping[str, Any]) -> list[Problem]:
     """Return what surprises about a version that comes from a policy's ``global``."""
     inherited = str(global_config.get("version") or "")

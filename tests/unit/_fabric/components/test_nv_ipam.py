@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import nv_ipam, pool, spec_of
 
 Object = dict[str, Any]
@@ -129,13 +126,3 @@ def test_a_pool_without_a_namespace_goes_where_nv_ipam_looks() -> None:
     found = rendered({}, namespace="fabric", pools=[pool("IPPool", "a", spec)])[("IPPool", "a")]
     assert found["metadata"]["namespace"] == "fabric"
     assert (found["apiVersion"], found["spec"]) == ("nv-ipam.nvidia.com/v1alpha1", spec)
-
-
-def test_a_flawed_pool_of_a_spec_is_refused_before_anything_is_rendered() -> None:
-    with pytest.raises(InvalidInput) as caught:
-        rendered({}, pools=[pool("IPPool", "a", {"subnet": "x"}), pool("Pool", "b", {})])
-    assert {each.path for each in caught.value.violations} == {
-        "IPPool/a spec.subnet",
-        "IPPool/a spec.perNodeBlockSize",
-        "Pool/b.kind",
-    }

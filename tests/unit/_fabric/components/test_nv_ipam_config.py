@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import nv_ipam_config, pool, spec_of
 
 Object = dict[str, Any]
@@ -93,17 +93,12 @@ def test_the_pod_of_a_node_installs_the_program_and_host_local_with_the_rights_t
     ]
 
 
-def test_what_the_config_map_cannot_hold_is_refused_before_anything_is_rendered() -> None:
+def test_what_the_config_map_cannot_hold_is_refused() -> None:
     flawed = [
-        pool("IPPool", "a", {"subnet": "10.0.0.0/24", "perNodeBlockSize": 10}),
-        pool("IPPool", "b", {**SUBNET, "exclusions": [{"startIP": "10.0.0.5", "endIP": "10.0.0.6"}]}),
-        pool("CIDRPool", "c", {"cidr": "10.1.0.0/16", "perNodeNetworkPrefix": 24}),
+        resource("IPPool", "a", {"subnet": "10.0.0.0/24", "perNodeBlockSize": 10}),
+        resource("IPPool", "b", {**SUBNET, "exclusions": [{"startIP": "10.0.0.5", "endIP": "10.0.0.6"}]}),
+        resource("CIDRPool", "c", {"cidr": "10.1.0.0/16", "perNodeNetworkPrefix": 24}),
     ]
-    with pytest.raises(InvalidInput) as caught:
-        rendered("v0.0.3", *flawed, section={"enableWebhook": True})
-    assert {each.path for each in caught.value.violations} == {
-        "spec.nvIpam.enableWebhook",
-        "IPPool/b spec.exclusions",
-        "CIDRPool/c spec",
-        "IPPool/a spec.gateway",
-    }
+    policy = resource("NicClusterPolicy", "nic-cluster-policy", {"nvIpam": {"version": "v0.0.3"}})
+    found = Fabric([policy, *flawed], []).violations
+    assert {each.path for each in found} == {"spec.exclusions", "spec", "spec.gateway"}
