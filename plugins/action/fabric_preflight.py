@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Iterator, Mapping, NamedTuple, Sequence
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
-    policies_of,
     wants_container,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.live import (
@@ -332,7 +331,7 @@ class ActionModule(ChartAction):
                 found.append(dry_run_rollout(connection, request.inventory_namespace, removes=removes))
             found += [dry_run_joining(connection, nodes.joining)] if arguments["joins"] else []
             if labels_are_pushed(arguments) and removal is None:
-                found.append(dry_run_labelling(connection, drivers=_has_drivers(arguments["spec"])))
+                found.append(dry_run_labelling(connection, drivers=wants_container(arguments["spec"])))
             if nodes.tested and removal is None:
                 options = options_to_check(
                     arguments["wire_networks"],
@@ -387,7 +386,7 @@ class ActionModule(ChartAction):
         if programs is None:
             return notices if waves else []
         ours = frozenset().union(*map(programs_of, objects_of(waves)))
-        slots, left = left_on_nodes(nodes, programs | ours, drivers=_has_drivers(arguments["spec"]))
+        slots, left = left_on_nodes(nodes, programs | ours, drivers=wants_container(arguments["spec"]))
         if arguments["rollout"]:
             problems += [f"the cluster: {each}" for each in slots]
             slots = []
@@ -429,7 +428,7 @@ class ActionModule(ChartAction):
     def _checked_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> DryRun:
         """Return what would keep the removal of the set from its end, pods that use it among that."""
         settings = arguments["spec"].get("settings") or {}
-        marked = bool(settings.get("join_taint") or settings.get("label_nodes") or _has_drivers(arguments["spec"]))
+        marked = bool(settings.get("join_taint") or settings.get("label_nodes") or wants_container(arguments["spec"]))
         found, bodies = dry_run_removal(connection, request, nodes=marked or labels_nodes(request.waves))
         if found.problems:
             return found
@@ -469,11 +468,7 @@ def labels_are_pushed(arguments: dict[str, Any]) -> bool:
     """Return whether the run labels nodes by itself."""
     spec = arguments["spec"]
     labels = (spec.get("settings") or {}).get("label_nodes")
-    return bool(arguments["push"] and (labels or _has_drivers(spec)))
-
-
-def _has_drivers(spec: dict[str, Any]) -> bool:
-    return wants_container(spec.get("settings") or {}, policies_of(spec))
+    return bool(arguments["push"] and (labels or wants_container(spec)))
 
 
 def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Nodes:

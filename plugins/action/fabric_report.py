@@ -162,12 +162,8 @@ def _not_of_this_run(
 ) -> list[str]:
     """Return the hosts whose documents are of an earlier run: left out by ``--limit``, or not reached in this."""
     names = sorted((document["host"] for document in documents), key=natural_key)
-    lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
+    lost = {host for host in (each["host"] for each in unfinished) if not was_read(variables.get(host, {}))}
     return [name for name in names if name in left_out or name in lost]
-
-
-def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:
-    return was_read(variables.get(host, {}).get("rdma_fabric_host_result"))
 
 
 def failed_in_this_run(

@@ -108,7 +108,7 @@ class Drain:
     def plan(self, *, recent: bool = False) -> list[Verdict]:
         """Return a verdict on each pod of the node. Raises DrainFailed for those that forbid a drain."""
         verdicts = self._look(recent)
-        refused = [f"pod {verdict} on node {self.name}: {verdict.reason}" for verdict in verdicts if _refuses(verdict)]
+        refused = [f"pod {each} on node {self.name}: {each.reason}" for each in verdicts if each.action == REFUSE]
         if refused:
             raise DrainFailed(refused)
         return verdicts
@@ -283,10 +283,6 @@ def _jobs_said(left: Sequence[str]) -> str:
 def unlimited(seconds: float) -> float:
     """Return a limit in seconds, where 0 stands for none."""
     return seconds if seconds > 0 else math.inf
-
-
-def _refuses(verdict: Verdict) -> bool:
-    return verdict.action == REFUSE
 
 
 # What a node was when it was cordoned, kept by the run: the mark on the node goes with the node.

@@ -12,7 +12,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
     NODES,
     groups_of,
     lacks_nodes,
-    policies_of,
     wants_container,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -47,7 +46,7 @@ def placed(spec: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) 
 def left_out(spec: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return one notice of hosts that were read and whose nodes are of none of the groups that were given."""
     given = (spec.get("settings") or {}).get(NODES)
-    if not given or not wants_container(spec["settings"], policies_of(spec)):
+    if not given or not wants_container(spec):
         return []
     known = [{name: group[name] for name in IDENTITY} for group in given]
     read = _read_labels(spec, variables)

@@ -203,9 +203,9 @@ def one_line(message: object) -> str:
     return f"{begin.rstrip()} [...] {end.lstrip()}"
 
 
-def was_read(result: Mapping[str, Any] | None) -> bool:
+def was_read(variables: Mapping[str, Any]) -> bool:
     """Return whether a call of ``rdma_host`` got as far as reading and planning its host, by what it registered."""
-    return "summary" in (result or {})
+    return "summary" in (variables.get("rdma_fabric_host_result") or {})
 
 
 def due_for_reboot(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -69,9 +69,10 @@ def in_container(settings: Mapping[str, Any]) -> bool:
     return settings.get(SOURCE) == CONTAINER
 
 
-def wants_container(settings: Mapping[str, Any], policies: Policies) -> bool:
-    """Tell whether any of the policies (their specs) asks for the driver's container."""
-    return in_container(settings) and any(isinstance(each.get(SECTION), Mapping) for each in policies)
+def wants_container(spec: Mapping[str, Any]) -> bool:
+    """Tell whether any of the policies of a FabricSpec asks for the driver's container."""
+    asked = any(isinstance(each.get(SECTION), Mapping) for each in policies_of(spec))
+    return in_container(spec.get("settings") or {}) and asked
 
 
 def policies_of(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -82,8 +83,7 @@ def policies_of(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def lacks_nodes(spec: Mapping[str, Any]) -> bool:
     """Tell whether a FabricSpec asks for the container, and only hosts can tell on which groups of nodes."""
-    settings = spec.get("settings") or {}
-    return wants_container(settings, policies_of(spec)) and not settings.get(NODES)
+    return wants_container(spec) and not spec["settings"].get(NODES)
 
 
 def groups_of(labels: Iterable[Mapping[str, str]]) -> list[Group]:

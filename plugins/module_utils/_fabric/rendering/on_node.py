@@ -36,9 +36,8 @@ def on_node(objects: Sequence[Body], node: Body) -> OnNode:
     """
     sets = [body for body in objects if body["kind"] == "DaemonSet"]
     chosen = [body for body in sets if selects(pod_of_workload(body), node)]
-    configs = {
-        f"{body['metadata'].get('namespace')}/{body['metadata']['name']}": body for body in objects if _is_map(body)
-    }
+    maps = [body for body in objects if body["kind"] == "ConfigMap"]
+    configs = {f"{body['metadata'].get('namespace')}/{body['metadata']['name']}": body for body in maps}
     devices = {
         name
         for body in chosen
@@ -55,10 +54,6 @@ def _config_of(body: Body, volume: Body, configs: Mapping[str, Body]) -> list[Bo
     name = (volume.get("configMap") or {}).get("name")
     found = configs.get(f"{body['metadata'].get('namespace')}/{name}")
     return [] if found is None else [found]
-
-
-def _is_map(body: Body) -> bool:
-    return bool(body["kind"] == "ConfigMap")
 
 
 def _name(body: Body) -> str:
