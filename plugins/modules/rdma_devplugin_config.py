@@ -18,24 +18,12 @@ description:
     applies.
   - A plugin reads its configuration when it starts. M(rdma.fabric.fabric_render) renders the C(DaemonSet) in a way that
     restarts the pods. With this module alone, restart them yourself.
-notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused.
-requirements:
-  - kubernetes.core >= 5.0.0 (with O(state=present) and O(state=absent))
-  - kubernetes >= 24.2.0 (Python package, in the same cases)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - rdma.fabric.attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - rdma.fabric.cluster.object
 options:
   plugin:
     description:
@@ -58,20 +46,6 @@ options:
       - Namespace of the C(ConfigMap).
     type: str
     default: nvidia-network-operator
-  state:
-    description:
-      - With V(rendered), the object is returned and no cluster is needed.
-      - With V(present), the cluster holds it.
-      - With V(absent), exactly this object is deleted, if this collection applied it.
-    type: str
-    choices: [rendered, present, absent]
-    default: present
-  force_conflicts:
-    description:
-      - Whether to take over fields that another field manager owns. If V(false), such a field is an error.
-      - An object that an operator, a chart or a GitOps tool manages is refused in both cases.
-    type: bool
-    default: true
 seealso:
   - module: rdma.fabric.fabric_render
   - module: rdma.fabric.secondary_network

@@ -15,24 +15,13 @@ description:
     C(NetworkAttachmentDefinition) that Multus reads, or takes a CNI configuration as it is.
   - The configuration, including address ranges, is validated before any pod can fail on it.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused.
   - Ranges are compared with those of other networks by M(rdma.fabric.fabric_input), which sees all of them.
-requirements:
-  - kubernetes.core >= 5.0.0 (with O(state=present) and O(state=absent))
-  - kubernetes >= 24.2.0 (Python package, likewise)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - rdma.fabric.attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - rdma.fabric.cluster.object
 options:
   name:
     description:
@@ -70,20 +59,6 @@ options:
       - It is never changed or removed after that.
     type: bool
     default: false
-  state:
-    description:
-      - With V(rendered), the object is returned and no cluster is needed.
-      - With V(present), the cluster holds it.
-      - With V(absent), exactly this object is deleted, if this collection applied it.
-    type: str
-    choices: [rendered, present, absent]
-    default: present
-  force_conflicts:
-    description:
-      - Whether to take over fields that another field manager owns. If V(false), such a field is an error.
-      - An object that an operator, a chart or a GitOps tool manages is refused in both cases.
-    type: bool
-    default: true
 seealso:
   - module: rdma.fabric.fabric_render
   - module: rdma.fabric.rdma_devplugin_config
