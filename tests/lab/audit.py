@@ -9,13 +9,12 @@ import json
 import time
 import uuid
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from .api import Api, collection_path
+from .api import collection_path
 
 # omitStages leaves one event per request: ResponseComplete (and Panic, should the server have one).
 ADMIN_USER = "rdma-fabric-admin"
@@ -125,12 +124,6 @@ class AuditLog:
         self.path = path
         self._get = get
         self._timeout = timeout
-
-    @classmethod
-    def of_environment(cls, environ: Mapping[str, str]) -> AuditLog:
-        """Give the log of the control plane that ``python -m tests.lab up`` runs this command on."""
-        api = Api.from_kubeconfig(Path(environ["KUBECONFIG"]))
-        return cls(Path(environ[PATH_VARIABLE]), partial(api.request, "GET"))
 
     def _read(self, since: int) -> bytes:
         with self.path.open("rb") as stream:

@@ -44,21 +44,22 @@ _STATES = {
 }
 # What the table does not show of a host beside its name, or what the plans say better.
 _OF_ONE_HOST = ("name", "hostname", "machine", "recorded", "uplinks", "labels", "executed", "plan_digest")
+# Rows of the fleet that are shown unfolded.
+_OPEN_HOSTS = 60
 
 
 @dataclass(frozen=True)
 class Detail:
     """How much of a report fits on the page; everything left out is counted there and stands in ``report.json``.
 
-    ``text`` and ``name`` are characters, all others are numbers of entries; ``open_hosts`` rows of the fleet are shown
-    unfolded, ``rails`` are rows of their grid, ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects``
-    per wave, ``pairs`` and ``matrix`` (nodes on an edge) per network of the fabric test.
+    ``text`` and ``name`` are characters, all others are numbers of entries; ``rails`` are rows of the grid of rails,
+    ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects`` per wave, ``pairs`` and ``matrix`` (nodes on
+    an edge) per network of the fabric test.
     """
 
     text: int
     name: int
     hosts: int
-    open_hosts: int
     rails: int
     classes: int
     plans: int
@@ -74,10 +75,10 @@ class Detail:
 
 # The first level whose page stays under the limit is used. The last one fits whatever a fleet or a hostile host says.
 LEVELS = (
-    Detail(400, 72, 1500, 60, 400, 24, 60, 120, 120, 16, 400, 200, 200, 60, 24),
-    Detail(240, 64, 1200, 60, 300, 14, 24, 60, 60, 10, 200, 120, 120, 40, 24),
-    Detail(160, 48, 1000, 60, 200, 8, 10, 40, 40, 6, 100, 60, 60, 24, 24),
-    Detail(80, 32, 200, 60, 100, 4, 4, 30, 20, 4, 50, 30, 30, 12, 16),
+    Detail(400, 72, 1500, 400, 24, 60, 120, 120, 16, 400, 200, 200, 60, 24),
+    Detail(240, 64, 1200, 300, 14, 24, 60, 60, 10, 200, 120, 120, 40, 24),
+    Detail(160, 48, 1000, 200, 8, 10, 40, 40, 6, 100, 60, 60, 24, 24),
+    Detail(80, 32, 200, 100, 4, 4, 30, 20, 4, 50, 30, 30, 12, 16),
 )
 
 
@@ -141,9 +142,9 @@ def _fleet(hosts: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
     shown = rows[: detail.hosts]
     return {
         "states": [(state, whose) for state, whose in _STATES.items() if any(state in row["states"] for row in shown)],
-        "open": shown[: detail.open_hosts],
-        "folded": shown[detail.open_hosts :],
-        "more_folded": sum(len(row["hosts"]) for row in shown[detail.open_hosts :]),
+        "open": shown[:_OPEN_HOSTS],
+        "folded": shown[_OPEN_HOSTS:],
+        "more_folded": sum(len(row["hosts"]) for row in shown[_OPEN_HOSTS:]),
         "more": sum(len(row["hosts"]) for row in rows[detail.hosts :]),
     }
 

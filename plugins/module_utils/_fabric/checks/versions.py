@@ -221,15 +221,15 @@ def has_node_slices(version: str) -> bool:
     return not older_than(version, _WHEREABOUTS_NODE_SLICES)
 
 
-def node_slice_problems(version: str, path: str) -> list[Problem]:
-    """Return why a network may not ask a release of whereabouts for node slices; ``path`` leads to its ``ipam``."""
+def node_slice_problems(version: str) -> list[Problem]:
+    """Return why a network may not ask a release of whereabouts for node slices."""
     if has_node_slices(version):
         return []
     hint = "use v0.9.4 or newer, or drop node_slice_size"
-    return [Problem(f"{path}.node_slice_size", f"whereabouts {version} knows no node slices", hint)]
+    return [Problem("ipam.node_slice_size", f"whereabouts {version} knows no node slices", hint)]
 
 
-def slices_beside_problems(version: str, path: str, other: str) -> list[Problem]:
+def slices_beside_problems(version: str, other: str) -> list[Problem]:
     """Return why a release of whereabouts makes no node slices beside an attachment with other addresses, or none.
 
     Its controller reads every attachment of the cluster, and ends with the first one that is not of whereabouts.
@@ -237,7 +237,7 @@ def slices_beside_problems(version: str, path: str, other: str) -> list[Problem]
     if not older_than(version, _WHEREABOUTS_SLICES_BESIDE_OTHERS):
         return []
     problem = f"whereabouts {version} makes no node slices where attachments have other addresses, or none ({other})"
-    return [Problem(f"{path}.node_slice_size", problem, "use v0.9.4 or newer, or drop node_slice_size")]
+    return [Problem("ipam.node_slice_size", problem, "use v0.9.4 or newer, or drop node_slice_size")]
 
 
 def pool_problems(kind: str, spec: Mapping[str, Any], version: str) -> list[Problem]:

@@ -185,9 +185,9 @@ def check_node_slices(networks: Sequence[Network], version: str, hosts: int) -> 
     others = [network.full_name for network, slices in asked if slices is None]
     for network, _slices in asked:
         if version and nad.wants_node_slices(network.config):
-            problems = node_slice_problems(version, "ipam")
+            problems = node_slice_problems(version)
             if others and not problems:
-                problems = slices_beside_problems(version, "ipam", others[0])
+                problems = slices_beside_problems(version, others[0])
             network.ipam_place.violations(problems)
     held = [(network, slices) for network, slices in asked if slices is not None]
     for index, other in node_slices.mismatches([slices for _network, slices in held]):

@@ -99,10 +99,6 @@ def _operator() -> Field:
     return record("the operator", fields)
 
 
-def _sub_chart(description: str, idle: str) -> Field:
-    return Field("anything", description, idle=idle)
-
-
 CHART = Model(
     "the chart's values",
     record(
@@ -141,10 +137,10 @@ CHART = Model(
                 "write sriov-network-operator.sriovOperatorConfig",
             ),
             "maintenanceOperator": record("an operator", {"enabled": flag("whether it is deployed")}),
-            "node-feature-discovery": _sub_chart("values of a sub-chart", _OWN_CHART),
-            "sriov-network-operator": _sub_chart("values of a sub-chart", _NOT_DEPLOYED),
-            "maintenance-operator-chart": _sub_chart("values of a sub-chart", _NOT_DEPLOYED),
-            "nic-configuration-operator-chart": _sub_chart("values of a sub-chart", _OWN_IMAGES),
+            "node-feature-discovery": Field("anything", "values of a sub-chart", idle=_OWN_CHART),
+            "sriov-network-operator": Field("anything", "values of a sub-chart", idle=_NOT_DEPLOYED),
+            "maintenance-operator-chart": Field("anything", "values of a sub-chart", idle=_NOT_DEPLOYED),
+            "nic-configuration-operator-chart": Field("anything", "values of a sub-chart", idle=_OWN_IMAGES),
             "operator": _operator(),
             "imagePullSecrets": series("pull secrets", text("name of a Secret", check=dns_subdomain)),
             "upgradeCRDs": flag("whether CRDs are upgraded", idle="CRDs are part of every run"),
