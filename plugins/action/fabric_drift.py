@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
@@ -45,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part, unfinished_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import json_text
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import refuse_unseen
 
 display = Display()
@@ -144,8 +144,3 @@ class ActionModule(ClusterAction):
                 result = error.result
         part = cluster_part(server, wanted, result, inventory_key(arguments["set"], namespace))
         return part, [*notice_texts(result.notices), *([unknown] if unknown else [])]
-
-
-def json_text(document: Mapping[str, Any]) -> str:
-    """Return the text of ``drift.json``."""
-    return f"{json.dumps(document, indent=1, sort_keys=True)}\n"

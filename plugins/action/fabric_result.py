@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any, ClassVar, Mapping
@@ -37,6 +36,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import fabric_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import json_text
 
 display = Display()
 
@@ -111,7 +111,7 @@ def _kept(run_dir: Path | None, found: Mapping[str, Any]) -> dict[str, Any]:
     """Write a result to its file; that it can't be written is no failure of what the run was for."""
     if run_dir is not None:
         try:
-            write_if_different(run_dir / FILE, json.dumps(found, indent=1, sort_keys=True) + "\n")
+            write_if_different(run_dir / FILE, json_text(found))
         except OSError as error:
             return {"notices": [f"not written, so it is missing or of an earlier run: {describe_os_error(error)}"]}
     return {}

@@ -21,11 +21,11 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import parse_host_document
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import json_text
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (
     document_of,
     host_inputs_of,
     run_of,
-    text_of,
 )
 
 _MOST_LINES = 20
@@ -62,7 +62,7 @@ class ActionModule(FabricAction):
         inputs = host_inputs_of(hosts, spec["hosts"], task_vars, plain) if hosts else {}
         sealed = {host: (inputs[host], seal(found[host]["plan"], found[host]["facts"])) for host in hosts}
         document = document_of(run_of(spec, task_vars, plain), sealed)
-        text = text_of(document)
+        text = json_text(document)
         changed = not (path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text)
         if changed and not self.check_mode:
             write_if_different(path, text, mode=0o644)

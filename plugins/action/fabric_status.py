@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
@@ -45,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts impor
     unfinished_hosts,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import json_text
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.counters import counters_state
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.gpus import gpus_state, place_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.service import service_state
@@ -105,8 +105,7 @@ class ActionModule(ClusterAction):
         }
         lines = screen(status)
         if output is not None and not self.check_mode:
-            text = json.dumps(status, indent=1, sort_keys=True)
-            write_if_different(output, f"{text}\n")
+            write_if_different(output, json_text(status))
         if not json_on_stdout():
             for line in lines:
                 display.display(line)

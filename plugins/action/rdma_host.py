@@ -55,6 +55,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.uplink_confirm import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import refuse_sealed, with_variables_of_task
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import json_text
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import not_of_inventory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.validated import validated_of
@@ -161,9 +162,9 @@ class ActionModule(HostAction):
 
     def _keep(self, output: Path, document: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Write the document of a host. That it can't be kept must not hide what was done to it or has failed on it."""
-        text = json.dumps(plain(document), indent=1, sort_keys=True)
+        text = json_text(plain(document))
         try:
-            write_if_different(output, f"{text}\n")
+            write_if_different(output, text)
         except OSError as error:
             if self.check_mode or not (result.get("changed") or result.get("failed")):
                 raise

@@ -152,11 +152,6 @@ def document_of(run: Run, hosts: Mapping[str, tuple[HostInput, Mapping[str, Any]
     return {**content, "digest": digest(content)}
 
 
-def text_of(document: Mapping[str, Any]) -> str:
-    """Return the text of the file."""
-    return f"{json.dumps(document, indent=1, sort_keys=True)}\n"
-
-
 def digest(content: Mapping[str, Any]) -> str:
     """Return the digest over everything in a sealed plan but the digest itself."""
     text = _canonical({key: value for key, value in content.items() if key != "digest"})

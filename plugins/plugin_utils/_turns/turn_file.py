@@ -17,6 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout import timeline
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import json_text
 
 display = Display()
 
@@ -87,6 +88,6 @@ class TurnFile:
         if self._path is None:
             return
         try:
-            write_if_different(self._path, json.dumps(turn, indent=1, sort_keys=True) + "\n")
+            write_if_different(self._path, json_text(turn))
         except OSError as error:
             display.warning(f"what the turn of {turn['host']} took is not kept: {describe_os_error(error)}")

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import json_text
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (
     SETTINGS,
     HostInput,
@@ -26,7 +27,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (
     policies_of,
     read,
     run_of,
-    text_of,
 )
 
 STEP = {"id": "mtu:a", "line": "planned: mtu a: set the MTU to 9000", "from": "0" * 32, "to": "1" * 32}
@@ -62,7 +62,7 @@ DOCUMENT = document_of(run(CONFIG, SECRET), {**HOSTS, "cpu-1": (host_input({}), 
 
 
 def loaded(document: dict[str, Any] = DOCUMENT) -> Loaded:
-    return read("plan.json", json.loads(text_of(document)))
+    return read("plan.json", json.loads(json_text(document)))
 
 
 def changed(inputs: dict[str, HostInput], now: Run | None = None, limited: bool = False) -> tuple[list[str], list[str]]:
@@ -76,12 +76,12 @@ SAME = {host: HOSTS[host][0] for host in HOSTS} | {"cpu-1": host_input({})}
 def test_hosts_with_the_same_plan_are_one_entry_and_the_order_of_hosts_does_not_matter() -> None:
     assert [list(plan["hosts"]) for plan in DOCUMENT["plans"]] == [["cpu-1"], ["gpu-01", "gpu-02", "gpu-10"]]
     turned = dict(reversed([*HOSTS.items(), ("cpu-1", (host_input({}), sealed("")))]))
-    assert text_of(document_of(run(SECRET, CONFIG), turned)) == text_of(DOCUMENT)
+    assert json_text(document_of(run(SECRET, CONFIG), turned)) == json_text(DOCUMENT)
 
 
 def test_a_thousand_equal_hosts_take_a_line_each() -> None:
     many = {f"gpu-{number:04}": (host_input(INTERFACES), sealed(f"m{number}", STEP)) for number in range(1000)}
-    text = text_of(document_of(run(), many))
+    text = json_text(document_of(run(), many))
     assert text.count(STEP["line"]) == 1
     assert len(text.splitlines()) < 1100
 
@@ -100,7 +100,7 @@ def test_it_holds_no_secret() -> None:
         "driver": {"env": [{"name": "HTTP_PROXY", "value": "http://u:hunter2@p"}]},
     }
     desired = {**parse_host_variables("h", {"ansible_host": "10.0.0.7"})[0], "requests": [asks]}
-    text = text_of(document_of(run(SECRET), {"h": (host_input_of(desired, {}), sealed(""))}))
+    text = json_text(document_of(run(SECRET), {"h": (host_input_of(desired, {}), sealed(""))}))
     assert "hunter2" not in text
     assert "10.0.0.7" not in text
     other = {**SECRET, "stringData": {"password": "other"}}
@@ -194,7 +194,7 @@ def resealed(**parts: Any) -> dict[str, Any]:
 
 
 def test_a_file_that_was_edited_is_refused() -> None:
-    edited = json.loads(text_of(DOCUMENT).replace("9000", "4200"))
+    edited = json.loads(json_text(DOCUMENT).replace("9000", "4200"))
     assert "digest: does not fit the content: the file was changed after it was written" in refusal(edited)
 
 
