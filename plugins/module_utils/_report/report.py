@@ -379,7 +379,8 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts, *, 
     if report["validation"]:
         for who, why in left_out_together(report["validation"]["left_out"]):
             say(f"The proof of {who}", why)
-        if not any(rate["memory"] == "gpu" for rate in _rates(report["validation"])):
+        pairs = [pair for network in report["validation"]["networks"] for pair in network["pairs"]]
+        if not any(rate["memory"] == "gpu" for pair in pairs for rate in pair["rates"]):
             say("GPUDirect transfers", "no pod had a GPU, so the proof wrote between host memories")
     if parts.unwaited():
         say(f"Waiting for {counted(parts.unwaited(), 'workload')}", "rdma_fabric_wait is false")
@@ -387,10 +388,6 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts, *, 
     if idle:
         say(f"Pods of {counted(idle, 'workload')}", "no node takes them, so none was started")
     return done
-
-
-def _rates(validation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [rate for network in validation["networks"] for pair in network["pairs"] for rate in pair["rates"]]
 
 
 def _waiting_steps(plans: list[dict[str, Any]], counts: Mapping[str, int]) -> list[str]:

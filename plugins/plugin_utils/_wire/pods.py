@@ -147,7 +147,7 @@ class ClusterPods:
                 pod
                 for pod in there
                 if pod in ended
-                or (pairs_of and _tested_with(pod) == pairs_of)
+                or (pairs_of and (pod["metadata"].get("annotations") or {}).get(PAIRS_ANNOTATION) == pairs_of)
                 or (cut_off and pod["metadata"]["labels"].get(RUN_LABEL) == cut_off)
             ]
             if found:
@@ -269,10 +269,6 @@ def resources_by_network(given: Json) -> dict[str, list[str]]:
 
 def _path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
-
-
-def _tested_with(pod: Json) -> str:
-    return str((pod["metadata"].get("annotations") or {}).get(PAIRS_ANNOTATION) or "")
 
 
 def _wave(pods: list[Json]) -> Json:

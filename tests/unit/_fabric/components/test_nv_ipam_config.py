@@ -23,7 +23,7 @@ SUBNET: Object = {"subnet": "10.0.0.0/24", "perNodeBlockSize": 10, "gateway": "1
 
 
 def rendered(version: str, *pools: Object, **parts: Any) -> dict[tuple[str, str], Object]:
-    policy = {"nvIpam": {"version": version, **parts.pop("section", {})}}
+    policy = {"nvIpam": {"version": version}}
     waves = render(spec_of(policy, settings={"nfd": False, **parts}, pools=list(pools)))
     return {(each["kind"], each["metadata"]["name"]): each for wave in waves for each in wave["objects"]}
 
