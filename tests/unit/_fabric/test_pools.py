@@ -12,7 +12,8 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import PROVIDERS
-from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Unmet
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 
 SUBNET: dict[str, Any] = {"subnet": "10.0.0.0/24", "perNodeBlockSize": 10}
 CIDR: dict[str, Any] = {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 24}
@@ -318,6 +319,32 @@ class TestProviders:
         said = fabric.said(f"names the program {program},")
         assert (said.path, "install it on the nodes" in said.hint) == ("n.config -> plugins[1].type", True)
         assert said.hint.partition("; ")[2] == (f"did you mean {meant}?" if meant else "")
+
+    @pytest.mark.parametrize(
+        ("wanted", "version", "first"),
+        [
+            *(("1.0.0", "v0.6.3-amd64", "v0.7.0"), ("1.1.0", "v0.6.3", "v0.7.0"), ("1.0.0", "v0.7.0", "")),
+            *(("0.4.0", "v0.5.4", ""), ("1.0.0", "sha256:" + "0" * 64, "")),
+        ],
+    )
+    def test_a_release_that_refuses_the_version_of_a_network_is_unmet(
+        self, wanted: str, version: str, first: str
+    ) -> None:
+        """k8snetworkplumbingwg/whereabouts#289; the operator up to 24.1 came with v0.6."""
+        plugin = {"type": "macvlan", "master": "r0", "ipam": {"type": "whereabouts", "range": "10.0.0.0/24"}}
+        variables = {"network_attachments": {"n": {"config": json.dumps({"cniVersion": wanted, **plugin})}}}
+        policy = {"secondaryNetwork": {"ipamPlugin": {"version": version}, "cniPlugins": {"version": "v1.6.0"}}}
+        fabric = fabric_of(policy=policy, variables=variables).accepted()
+        found = [each for each in fabric.notices if "refuses networks of cniVersion" in each.problem]
+        assert [(each.path, isinstance(each, Unmet), f"use {first} or" in each.hint) for each in found] == (
+            [("n.config -> ipam.type", True, True)] if first else []
+        )
+
+    def test_networks_of_functions_are_of_1_0_0(self) -> None:
+        spec = {"resourceName": "r", "ipam": '{"type": "whereabouts", "range": "10.0.0.0/24"}'}
+        policy = {"secondaryNetwork": {"ipamPlugin": {"version": "v0.6.2"}}}
+        fabric = fabric_of(resource("SriovNetwork", "s", spec), policy=policy).accepted()
+        assert fabric.said("refuses networks of cniVersion 1.0.0").path == "spec.ipam -> type"
 
     def test_that_nothing_brings_multus_is_said_once(self) -> None:
         variables = {"macvlan_networks": {name: {"master": "r0"} for name in ("a", "b")}}

@@ -276,6 +276,12 @@ def placed_plugins(config: str) -> list[tuple[str, dict[str, Any]]]:
     return plugins_of(value) if not problems and isinstance(value, dict) else []
 
 
+def cni_version_of(config: str) -> str:
+    """Return the version of the CNI specification that an attachment's valid configuration is written for."""
+    value, _problems = parse_json(config or "{}")
+    return str(value.get("cniVersion", "")) if isinstance(value, dict) else ""
+
+
 def programs_of(config: str) -> list[tuple[str, str]]:
     """Return (path, program) of every CNI and IPAM program that an attachment's valid configuration names."""
     found = []

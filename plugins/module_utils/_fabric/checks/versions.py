@@ -40,6 +40,12 @@ _IPOIB_READS_MTU = ((1, 2, 3), (26, 7, 0))  # v1.2.2 is the last with a number o
 # over those of the node: entrypoint.sh of k8snetworkplumbingwg/plugins up to 1.6.2 and of Mellanox/ipoib-cni, at which
 # the vendor's images are up to 26.1. Later ones have cmd/entrypoint instead, which renames, and no shell.
 _COPIES_BY_RENAME = {"cni-plugins": ((1, 7, 0), (26, 4, 0)), "ipoib-cni": ((1, 3, 0), (26, 4, 0))}
+# The first releases with a version of the CNI specification: containernetworking/cni in go.mod of each has 1.0.0 since
+# its own 1.0.0, 1.1.0 since 1.2.0-rc0 (``All`` of pkg/version). Those that are not here have had it for long.
+_CNI_VERSIONS_SINCE: dict[str, dict[str, tuple[int, int, int]]] = {
+    "1.0.0": {"cni-plugins": (1, 0, 0), "ipoib-cni": (1, 2, 0), "whereabouts": (0, 7, 0)},
+    "1.1.0": {"cni-plugins": (1, 6, 0), "ipoib-cni": (1, 2, 1), "nv-ipam": (0, 3, 6), "whereabouts": (0, 7, 0)},
+}
 # k8snetworkplumbingwg/sriov-network-device-plugin#481, its auxNetDevice and selectors in a list came after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
 # First release with a field of a resource or of its selectors: pkg/types/types.go of each release.
@@ -267,6 +273,19 @@ def pool_remarks(kind: str, spec: Mapping[str, Any], version: str) -> list[Probl
     problem = f"holds whole blocks, which nv-ipam {version} gives to nodes all the same: no pod there gets an address"
     hint = "have the subnet begin behind it, or use v0.4.0 or network-operator-v26.1.0, or newer"
     return [Problem(path, problem, hint, unmet=True) for path in exclusions_before_blocks(spec)]
+
+
+def cni_version_remarks(component: str, wanted: str, version: str) -> list[Problem]:
+    """Return why a release does not serve networks of a version of the CNI specification (whereabouts#289).
+
+    The program ends before it reads anything else (``checkVersionAndCall`` of containernetworking/cni, pkg/skel).
+    """
+    first = _CNI_VERSIONS_SINCE.get(wanted, {}).get(component)
+    if first is None or not older_than(version, first):
+        return []
+    problem = f"{component} {version} refuses networks of cniVersion {wanted}, so no pod with this one starts"
+    hint = f"use v{'.'.join(map(str, first))} or newer, or a NetworkAttachmentDefinition with cniVersion 0.4.0"
+    return [Problem("", problem, hint, unmet=True)]
 
 
 def ipoib_remarks(plugin: Mapping[str, Any], version: str) -> list[Problem]:

@@ -17,10 +17,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nea
 
 from ..checks import nad, sriov_networks
 from ..checks.nv_ipam import PoolKey
-from ..checks.versions import ipoib_remarks, reads_pool_objects, webhook_problems
+from ..checks.versions import cni_version_remarks, ipoib_remarks, reads_pool_objects, webhook_problems
 from ..common import openshift
 from ..common.findings import Place
-from ..common.images import effective_version
+from ..common.images import SECTIONS, effective_version
 from . import pools as pool_checks
 from .attachments import Network, field_place
 from .policy import Policy
@@ -115,12 +115,19 @@ def _check_open_vswitch(networks: Sequence[Network], brought: Sequence[str]) -> 
 
 
 def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]) -> None:
-    """Name the programs of a network that nothing in the input puts on the nodes; ``brought`` come with networks."""
+    """Name programs of a network that nothing in the input puts on the nodes, or that refuse it.
+
+    ``brought`` are those that come with networks.
+    """
     for path, program in nad.programs_of(network.config):
         section = PROVIDERS.get(program)
         if section in _OF_OPENSHIFT and deployed.settings.get(openshift.SETTING):
             continue
-        if program in brought or (section is not None and deployed.section(section) is not None):
+        component = SECTIONS[section].component if section else ""
+        version = deployed.version(component, section) if section else None
+        if program in brought or version is not None:
+            for odd in cni_version_remarks(component, nad.cni_version_of(network.config), version or ""):
+                place_in(network, path).remark(odd)
             continue
         problem = f"names the program {program}, which the input does not deploy: pods fail on a node without it"
         # Anybody may install a program of their own, such as macvtap of KubeVirt.
