@@ -27,6 +27,12 @@ Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 Interval = Tuple[int, int]
 
+# With what client-go refuses no leader is elected, and the program crashes (NewLeaderElector of tools/leaderelection;
+# newLeaderElector and IPManagement of whereabouts, pkg/storage/kubernetes). Milliseconds, with their defaults.
+_LEASE, _RENEWAL, _RETRY = "leader_lease_duration", "leader_renew_deadline", "leader_retry_period"
+_LEADERS = {_LEASE: 1500, _RENEWAL: 1000, _RETRY: 500}
+_JITTER = 1.2
+
 _WHEREABOUTS = {
     "text": [
         "type",
@@ -49,7 +55,7 @@ _WHEREABOUTS = {
         "etcd_cert_file",
         "etcd_ca_cert_file",
     ],
-    "whole": ["leader_lease_duration", "leader_renew_deadline", "leader_retry_period", "sleep_for_race"],
+    "whole": [*_LEADERS, "sleep_for_race"],
     "boolean": ["enable_overlapping_ranges"],
     "list": ["routes", "addresses", "ipRanges", "exclude"],
     "object": ["dns", "kubernetes"],
@@ -278,7 +284,18 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
         problems.append(Problem(f"{path}.network_name", problem, hint))
     if ipam.get(node_slices.SIZE) and not problems:
         problems += node_slices.check(ipam, path)
+    problems += _check_leader(ipam, path)
     return problems + _static_addresses(ipam, path) + _routes(ipam, path)
+
+
+def _check_leader(ipam: dict[str, Any], path: str) -> list[Problem]:
+    lease, renewal, retry = (ipam.get(key) or default for key, default in _LEADERS.items())
+    if lease > renewal > _JITTER * retry > 0:
+        return []
+    given = next(key for key in _LEADERS if ipam.get(key))
+    problem = f"{_LEASE} {lease}, {_RENEWAL} {renewal}, {_RETRY} {retry}: whereabouts crashes, and no pod starts"
+    hint = f"milliseconds, the first above the second, and that above {_JITTER} times the third"
+    return [Problem(f"{path}.{given}", problem, hint)]
 
 
 def _whereabouts_ranges(ipam: dict[str, Any], path: str) -> list[tuple[str, Any]]:
