@@ -168,6 +168,9 @@ options:
   cni_conf_dir:
     description: Directory of CNI configurations on the nodes, by default V(/etc/cni/net.d).
     type: str
+  kubelet_dir:
+    description: The kubelet's own directory on the nodes (C(--root-dir)), by default V(/var/lib/kubelet).
+    type: str
   join_taint:
     description:
       - Taint of new nodes, in the format of C(kubectl taint), V(key=value:NoSchedule) for example.

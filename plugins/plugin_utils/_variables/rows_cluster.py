@@ -236,6 +236,15 @@ SETTING_ROWS = (
         _PREFLIGHT,
     ),
     Variable(
+        "kubelet_dir",
+        "path",
+        (
+            "The kubelet's own directory (C(--root-dir)), by default C(/var/lib/kubelet). Device plugins then register "
+            "where every kubelet looks, and not in a folder of the default one.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
         "join_taint",
         "str",
         (

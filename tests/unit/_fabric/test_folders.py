@@ -153,7 +153,22 @@ def test_a_plugin_that_registers_beside_the_kubelet_of_k0s_is_named() -> None:
     assert line.startswith(
         "k0s (of the nodes k): pods of network-operator-sriov-device-plugin mount /var/lib/kubelet/plug"
     )
-    assert "--kubelet-root-dir=/var/lib/kubelet" in line
+    assert "next: rdma_fabric_kubelet_dir: /var/lib/k0s/kubelet, unless" in line
+    given = {"nic_cluster_policy": {"sriovDevicePlugin": FUNCTIONS, "docaTelemetryService": {}}}
+    spec = Fabric([], [], variables=given, settings={"kubelet_dir": "/var/lib/k0s/kubelet/"}).accepted().spec
+    objects = objects_of(render(spec))
+    assert list(useless_mounts(objects, [K0S])) == []
+    mounted = {
+        volume["name"]: volume["hostPath"]["path"]
+        for each in objects
+        if each["kind"] == "DaemonSet"
+        for volume in each["spec"]["template"]["spec"]["volumes"]
+        if "kubelet" in (volume.get("hostPath") or {}).get("path", "")
+    }
+    assert mounted == {
+        "device-plugin": "/var/lib/kubelet/device-plugins",
+        "pod-device-resources": "/var/lib/k0s/kubelet/pod-resources",
+    }
 
 
 def test_folders_that_nobody_can_create_on_talos_are_named() -> None:

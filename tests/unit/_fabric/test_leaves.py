@@ -99,6 +99,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "cni_bin_dir": ("/opt/a", "/opt/b"),
     "join_taint": ("joining:NoSchedule", "joining:NoExecute"),
     "cni_conf_dir": ("/etc/a", "/etc/b"),
+    "kubelet_dir": ("/var/lib/kubelet", "/data/kubelet"),
     "cniBinDirectory": ("/opt/a", "/opt/b"),
     "cniNetworkDirectory": ("/etc/a", "/etc/b"),
     "pKeyGUIDPoolRangeStart": ("02:00:00:00:00:00:00:00", "02:00:00:00:00:00:00:01"),

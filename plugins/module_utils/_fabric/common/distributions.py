@@ -27,6 +27,10 @@ _MICROK8S_LABEL = "microk8s.io/cluster"
 _MICROK8S_DATA = "/var/snap/microk8s/current"
 
 
+KUBELET = "/var/lib/kubelet"
+"""The kubelet's own folder (``--root-dir``) where no setting says another."""
+
+
 class Distribution(NamedTuple):
     """A distribution and the folders of its nodes, by the names of their settings.
 
@@ -42,9 +46,9 @@ class Distribution(NamedTuple):
 _K0S = Distribution(
     "k0s",
     USUAL,
-    re.compile(r"\w* /var/lib/kubelet/(?:plugins_registry|pod-resources)(?:/|$)", re.ASCII),
-    "where its kubelet, in /var/lib/k0s/kubelet by default, neither looks for plugins nor answers (next: start k0s "
-    "there with --kubelet-root-dir=/var/lib/kubelet, unless it has that)",
+    re.compile(rf"\w* {KUBELET}/(?:plugins_registry|pod-resources)(?:/|$)", re.ASCII),
+    "where its kubelet neither looks for plugins nor answers by default (next: rdma_fabric_kubelet_dir: "
+    f"/var/lib/k0s/kubelet, unless k0s is started there with --kubelet-root-dir={KUBELET})",
 )
 _TALOS = Distribution(
     "Talos",

@@ -32,6 +32,7 @@ _OF_RENDERING = (
     "openshift",
     "cni_bin_dir",
     "cni_conf_dir",
+    "kubelet_dir",
     "registry_mirrors",
     "image_overrides",
     "image_pull_secrets",

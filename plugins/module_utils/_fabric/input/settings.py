@@ -114,6 +114,7 @@ SETTINGS = Model(
             ),
             "cni_bin_dir": text("directory of CNI programs on the nodes", check=_absolute),
             "cni_conf_dir": text("directory of CNI configurations on the nodes", check=_absolute),
+            "kubelet_dir": text("the kubelet's own directory on the nodes", check=_absolute),
             "join_taint": text("taint of nodes that are yet to be verified", check=or_empty(taint)),
             "registry_mirrors": mapping("registry to mirror", text("mirror", check=repository), keys=repository),
             "image_overrides": record(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..checks.driver_container import WAIT_LABEL, in_container
-from ..common.distributions import USUAL
+from ..common.distributions import KUBELET, USUAL
 from ..common.features import NIC_LABEL
 from ..common.images import effective_version, image_reference, pull_secrets
 from ..common.names import LONGEST_LABEL
@@ -51,6 +51,11 @@ class Rollout:
     def cni_conf_dir(self) -> str:
         """Folder of the node where the container runtime looks for CNI configurations."""
         return str(self.settings.get("cni_conf_dir") or USUAL["cni_conf_dir"])
+
+    @property
+    def kubelet_dir(self) -> str:
+        """Folder of the node that is the kubelet's own."""
+        return str(self.settings.get("kubelet_dir") or KUBELET).rstrip("/")
 
     @property
     def openshift(self) -> bool:

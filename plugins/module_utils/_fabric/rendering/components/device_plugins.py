@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, SRIOV
 
 from ...checks.devplugin import check_rdma_shared, check_sriov, config_text
+from ...common.distributions import KUBELET
 from ...common.objects import Object, config_map, config_volume, digest, host_volume, mount, service_account, workload
 from ..rollout import CRITICAL, Rollout, resources_of
 
@@ -17,8 +18,8 @@ CONFIG_KEY = "config.json"
 
 _DEVICE_INFO = "/var/run/k8s.cni.cncf.io/devinfo/dp"
 _SOCKETS = [
-    ("device-plugin", "/var/lib/kubelet/device-plugins"),
-    ("plugins-registry", "/var/lib/kubelet/plugins_registry"),
+    ("device-plugin", f"{KUBELET}/device-plugins"),
+    ("plugins-registry", f"{KUBELET}/plugins_registry"),
 ]
 _SRIOV_ACCOUNT = "network-operator-sriov-device-plugin"
 
@@ -30,7 +31,7 @@ def rdma_shared(rollout: Rollout) -> list[Object]:
         return []
     config = config_text(check_rdma_shared(section.get("config"))[0])
     name = rollout.named(RDMA_CONFIG_MAP)
-    mounts, volumes = _common(name, "/k8s-rdma-shared-dev-plugin", section)
+    mounts, volumes = _common(rollout, name, "/k8s-rdma-shared-dev-plugin", section)
     container = {
         "name": "rdma-shared-dp",
         "image": rollout.image(SHARED, section),
@@ -61,7 +62,7 @@ def sriov(rollout: Rollout) -> list[Object]:
         return []
     config = config_text(check_sriov(section.get("config"))[0])
     name = rollout.named(SRIOV_CONFIG_MAP)
-    mounts, volumes = _common(name, "/etc/pcidp", section)
+    mounts, volumes = _common(rollout, name, "/etc/pcidp", section)
     container = {
         "name": "kube-sriovdp",
         "image": rollout.image(SRIOV, section),
@@ -112,10 +113,16 @@ def _pod(rollout: Rollout, section: Object, container: Object, volumes: list[Obj
     )
 
 
-def _common(config: str, config_path: str, section: Object) -> tuple[list[Object], list[Object]]:
-    """Return the mounts and volumes both plugins need: kubelet's sockets, the configuration, CDI where asked for."""
-    mounts = [mount(name, path) for name, path in _SOCKETS] + [mount("config", config_path)]
-    volumes = [host_volume(name, path) for name, path in _SOCKETS]
+def _common(rollout: Rollout, config: str, config_path: str, section: Object) -> tuple[list[Object], list[Object]]:
+    """Return the mounts and volumes both plugins need: kubelet's sockets, the configuration, CDI where asked for.
+
+    The registry is the kubelet's own, and both have its place in their code: where it is another they get none, and
+    register in the other folder, which is the same for every kubelet (``DevicePluginPath`` of k8s.io/kubelet;
+    ``detectPluginWatchMode`` of both). Reports: sriov-network-device-plugin#586, k8s-rdma-shared-dev-plugin#121.
+    """
+    sockets = _SOCKETS if rollout.kubelet_dir == KUBELET else _SOCKETS[:1]
+    mounts = [mount(name, path) for name, path in sockets] + [mount("config", config_path)]
+    volumes = [host_volume(name, path) for name, path in sockets]
     volumes.append(config_volume("config", config, CONFIG_KEY, CONFIG_KEY))
     if section.get("useCdi"):
         mounts += [mount("dynamic-cdi", "/var/run/cdi"), mount("host-config-volume", "/host/etc/pcidp/")]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ...checks.doca_telemetry import CONFIG_MAP, KEY, config_map_of
+from ...common.distributions import KUBELET
 from ...common.objects import Object, config_map, digest, field_env, host_volume, mount, service_account, workload
 from ..rollout import Rollout, resources_of
 
@@ -19,7 +20,7 @@ COMPONENT = "doca-telemetry"
 SECTION = "docaTelemetryService"
 
 _NAME = "doca-telemetry-service"
-_POD_RESOURCES = "/var/lib/kubelet/pod-resources"
+_POD_RESOURCES = "pod-resources"
 _DEVICE_INFO = "/var/run/k8s.cni.cncf.io/devinfo/cni"
 _START = "rm -rf /config/* && DTS_CONFIG_DIR=host /usr/bin/telemetry-init.sh && /usr/bin/telemetry-run.sh"
 _SETTINGS = (
@@ -72,7 +73,7 @@ def _daemon_set(rollout: Rollout, section: Object, own: str, config_hash: str) -
         "securityContext": {"privileged": True},
         "volumeMounts": [
             mount("doca-telemetry-service-configmap", "/configmap"),
-            mount("pod-device-resources", _POD_RESOURCES),
+            mount("pod-device-resources", f"{KUBELET}/{_POD_RESOURCES}"),
             mount("cni", _DEVICE_INFO),
         ],
     }
@@ -87,7 +88,7 @@ def _daemon_set(rollout: Rollout, section: Object, own: str, config_hash: str) -
         containers=[container],
         volumes=[
             {"name": "doca-telemetry-service-configmap", "configMap": {"name": own or CONFIG_MAP}},
-            host_volume("pod-device-resources", _POD_RESOURCES),
+            host_volume("pod-device-resources", f"{rollout.kubelet_dir}/{_POD_RESOURCES}"),
             host_volume("cni", f"{_DEVICE_INFO}/"),
         ],
     )
