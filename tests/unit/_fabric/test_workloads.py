@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
-from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Unmet
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import MULTUS_CONFIG
 
 POD = """
@@ -198,6 +199,32 @@ class TestNetworks:
         variables = {**self.NETWORKS, "nic_cluster_policy": {"secondaryNetwork": {"multus": {"config": config}}}}
         notices = Fabric([pod], [], variables=variables, settings=settings).accepted().notices
         assert any("Multus has it for pods of ai alone" in notice.problem for notice in notices) is is_said
+
+    @pytest.mark.parametrize(
+        ("version", "annotation", "is_said"),
+        [
+            *(("v1.1.1", "ib, ib", True), ("network-operator-v25.7.0", '[{"name": "ib"}, {"name": "ib"}]', True)),
+            *(("network-operator-v25.10.0", "ib,ib", False), ("v1.1.1", "ib", False)),
+        ],
+    )
+    def test_one_of_which_a_release_gives_a_single_guid_is_asked_for_once(
+        self, version: str, annotation: str, is_said: bool
+    ) -> None:
+        """Mellanox/ib-kubernetes#160."""
+        config = {"cniVersion": "0.3.1", "type": "ib-sriov", "pkey": "0x10", "ibKubernetesEnabled": True}
+        network = {
+            "apiVersion": "k8s.cni.cncf.io/v1",
+            "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": "ib"},
+        }
+        guids = {"pKeyGUIDPoolRangeStart": "02:00:00:00:00:00:00:00", "pKeyGUIDPoolRangeEnd": "02:00:00:00:00:00:00:ff"}
+        policy = resource("NicClusterPolicy", "p", {"ibKubernetes": {**guids, "ufmSecret": "ufm", "version": version}})
+        others = [policy, Document("nad.yaml", {**network, "spec": {"config": json.dumps(config)}})]
+        fabric = fabric_of(
+            "Pod", container(), others, annotations={"k8s.v1.cni.cncf.io/networks": annotation}
+        ).accepted()
+        found = [isinstance(each, Unmet) for each in fabric.notices if "gives the first a GUID" in each.problem]
+        assert found == [True] * is_said
 
 
 FIXED = {"type": "static", "addresses": [{"address": "10.0.0.9/24"}]}

@@ -35,6 +35,8 @@ _NV_IPAM_LEADER = (0, 0, 3)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
 # The first releases, its own and the vendor's, that give no node a part that is excluded as a whole.
 _NV_IPAM_PASSES_OVER = ((0, 4, 0), (26, 1, 0))
+# The first releases that give each attachment of a pod to one network a GUID (``getAllPodNetworkInfos``, pkg/daemon).
+_IB_KUBERNETES_REPEATS = ((1, 2, 0), (25, 10, 0))  # v1.1.1 is the last with a number of its own
 _IPOIB_READS_MTU = ((1, 2, 3), (26, 7, 0))  # v1.2.2 is the last with a number of its own
 # The first releases, their own and the vendor's, of which it is not known that a shell of the image copies the programs
 # over those of the node: entrypoint.sh of k8snetworkplumbingwg/plugins up to 1.6.2 and of Mellanox/ipoib-cni, at which
@@ -273,6 +275,11 @@ def pool_remarks(kind: str, spec: Mapping[str, Any], version: str) -> list[Probl
     problem = f"holds whole blocks, which nv-ipam {version} gives to nodes all the same: no pod there gets an address"
     hint = "have the subnet begin behind it, or use v0.4.0 or network-operator-v26.1.0, or newer"
     return [Problem(path, problem, hint, unmet=True) for path in exclusions_before_blocks(spec)]
+
+
+def gives_one_guid(version: str) -> bool:
+    """Return whether a release of ib-kubernetes gives a GUID to the first attachment of a pod to a network alone."""
+    return _is_older(version, *_IB_KUBERNETES_REPEATS)
 
 
 def cni_version_remarks(component: str, wanted: str, version: str) -> list[Problem]:

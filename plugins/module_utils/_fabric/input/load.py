@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
 from ..checks import driver_container, multus, nad, nv_ipam
 from ..checks.cni import RESOURCE_NAME
 from ..checks.nic_configuration import SECTION as CARDS
-from ..checks.versions import version_problems, version_remarks
+from ..checks.versions import gives_one_guid, version_problems, version_remarks
 from ..common.findings import Document, Findings, Place
 from ..common.images import effective_version
 from ..common.openshift import BROUGHT, GROUP, OPEN_NAMESPACES, OWNER, SETTING
@@ -295,7 +295,10 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     opened = multus.open_namespaces(multus.config_of(cluster.spec)) if cluster else None
     if settings.get(SETTING):
         opened = OPEN_NAMESPACES
-    around = Surroundings(needed, offered, services, opened, claims.without_functions(given.objects))
+    of_guids = whole.deployed.version("ib-kubernetes", "ibKubernetes") or ""
+    waiting = [each for each in given.networks if each.valid and nad.waits_for_guid(each.config)]
+    once = frozenset(each.full_name for each in waiting if gives_one_guid(of_guids))
+    around = Surroundings(needed, offered, services, opened, claims.without_functions(given.objects), once)
     check_asked(given.objects, {network.full_name: network.config for network in given.networks if network.valid})
     for resource in given.objects:
         check_workload(resource, around)

@@ -39,7 +39,7 @@ class Surroundings:
 
     A network has the device resource that its pods need, or an empty text. Those of ``open_namespaces`` are for pods of
     every namespace, others of their own; None where all are for all. ``without_functions`` are the kind, namespace and
-    name of claims that bring no device of a network.
+    name of claims that bring no device of a network. Of networks ``once`` a pod gets one interface.
     """
 
     networks: Mapping[str, str]
@@ -47,6 +47,7 @@ class Surroundings:
     services: Sequence[str]
     open_namespaces: Sequence[str] | None = None
     without_functions: frozenset[tuple[str, str, str]] = frozenset()
+    once: frozenset[str] = frozenset()
 
 
 def check_workload(resource: Resource, around: Surroundings) -> None:
@@ -173,6 +174,14 @@ def _check_networks(annotation: str, namespace: str, home: str, where: Place, ar
             problem = f"asks for the network {name}, and Multus has it for pods of {owner} alone (namespaceIsolation)"
             hint = f"put both into one namespace, or the network into {around.open_namespaces[0]}"
             where.notice(f"{problem}: the pod does not start", hint)
+    for name, times in Counter(names).items():
+        if times > 1 and name in around.once:
+            # Mellanox/ib-kubernetes#160
+            problem = (
+                f"asks for the network {name} {times} times, and this release of ib-kubernetes gives the first a GUID"
+            )
+            hint = "make a network for each, or use network-operator-v25.10.0 or newer"
+            where.notice(f"{problem}: the pod does not start", hint, unmet=True)
     return [around.networks[name] for name in names if around.networks.get(name)]
 
 
