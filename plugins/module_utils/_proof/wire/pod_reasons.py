@@ -55,6 +55,27 @@ _KNOWN = (
         "the node cannot get the test image",
         "check the reference, the registry and its mirror, and the pull secret (rdma_fabric_verify_image)",
     ),
+    # Programs that the container runtime starts have its environment (multus-cni#818 and #920, calico#2941).
+    (
+        r"https://\S+/apis?/\S+ (?:proxyconnect|Forbidden|Service Unavailable|Bad Gateway|Gateway Time|Proxy Auth)",
+        "the container runtime of the node has a proxy, by which Multus and whereabouts ask the API server as well",
+        "add the address of the Service kubernetes to NO_PROXY of the runtime's unit, and restart the runtime",
+    ),
+    (
+        r"https://\S+/apis?/\S+ dial tcp \S+ ",
+        "Multus and whereabouts do not reach the API server from the node's own network, by its Service's address",
+        "look at kube-proxy on the node, or at what takes its place (socketLB of Cilium)",
+    ),
+    (
+        r"incompatible CNI versions",
+        "a CNI program of the node is too old for the cniVersion of the network, or the network too old for it",
+        "read the message; use a newer release of the program, or another cniVersion in the attachment",
+    ),
+    (
+        r"waiting to become leader",
+        "pods that whereabouts gives addresses take turns in the whole cluster, and this one's did not come in time",
+        "wait for those that start beside it; use nv-ipam, or node_slice_size, where many start at once",
+    ),
     (
         r"Unauthorized|failed to get (?:delegate|pod)|context deadline exceeded.{0,80}pod|error waiting for pod",
         "Multus could not ask the API server: its token is of a pod that is gone, or the node is busy",

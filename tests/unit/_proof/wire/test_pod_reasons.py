@@ -14,6 +14,7 @@ OTHERS = (
     ", 4 node(s) didn't match Pod's node affinity/selector. preemption: 0/5 nodes are available: 1 No preemption "
     "victims found for incoming pod, 4 Preemption is not helpful for scheduling."
 )
+ASKED = 'Get "https://[10.96.0.1]:443/api/v1/namespaces/default/pods/x?timeout=1m0s":'
 NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugin type="multus" failed (add): '
 
 
@@ -90,6 +91,20 @@ NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugi
         (NO_CNI + "Sysctl net.core.somaxconn is not allowed", "the CNI plugin tuning"),
         (NO_CNI + "error waiting for pod: context deadline exceeded", "could not ask the API server"),
         (NO_CNI + "Unauthorized", "token"),
+        *(
+            (NO_CNI + f"error waiting for pod: {ASKED} {why}", "has a proxy")
+            for why in ("Service Unavailable", "Forbidden")
+        ),
+        (
+            NO_CNI + f"error waiting for pod: {ASKED} proxyconnect tcp: dial tcp 192.0.2.1:3128: i/o timeout",
+            "has a proxy",
+        ),
+        (NO_CNI + f"error waiting for pod: {ASKED} dial tcp 10.96.0.1:443: i/o timeout", "do not reach the API server"),
+        (
+            NO_CNI + 'incompatible CNI versions; config is "1.0.0", plugin supports ["0.4.0"]',
+            "too old for the cniVersion",
+        ),
+        (NO_CNI + "error at storage engine: time limit exceeded while waiting to become leader", "take turns"),
         (NO_CNI + "netlink receive: operation not permitted", "could not be set up"),
         ("UnexpectedAdmissionError: Allocate failed due to rpc error", "refused to assign"),
         ("the pod has ended (Failed): DeadlineExceeded", "ended from outside"),
