@@ -298,6 +298,8 @@ class TestProviders:
             plugin["ipam"] = {"type": program, "subnet": "10.0.0.0/24"}
         if program == "ipoib":
             plugin["master"] = "ib0"
+        if program in ("bandwidth", "firewall", "portmap", "sbr", "tuning", "vrf"):
+            plugin = {"plugins": [{"type": "my-own"}, plugin]}
         variables = {"network_attachments": {"n": {"config": json.dumps({"cniVersion": "0.3.1", **plugin})}}}
         words = f"names the program {program},"
         bare = fabric_of(policy={"rdmaSharedDevicePlugin": None}, variables=variables).accepted()
@@ -314,7 +316,7 @@ class TestProviders:
         ],
     )
     def test_a_program_that_nothing_here_brings_is_named(self, program: str, meant: str) -> None:
-        config = json.dumps({"cniVersion": "0.3.1", "plugins": [{"type": "macvlan"}, {"type": program}]})
+        config = json.dumps({"cniVersion": "0.3.1", "plugins": [{"type": "my-net"}, {"type": program}]})
         fabric = fabric_of(variables={"network_attachments": {"n": {"config": config}}}).accepted()
         said = fabric.said(f"names the program {program},")
         assert (said.path, "install it on the nodes" in said.hint) == ("n.config -> plugins[1].type", True)

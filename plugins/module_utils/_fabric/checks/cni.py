@@ -29,6 +29,11 @@ _LARGEST_PKEY = 0x7FFF
 _MODES = {"macvlan": ("bridge", "private", "vepa", "passthru"), "ipvlan": ("l2", "l3", "l3s")}
 _NEEDS_DEVICE = {"host-device": ("device", "hwaddr", "kernelpath", "pciBusID"), "ib-sriov": ("deviceID",)}
 _NEEDS_DEVICE["sriov"] = _NEEDS_DEVICE["ib-sriov"]
+_OF_THE_PROJECT = ("bridge", "dummy", "host-device", "ipvlan", "macvlan", "ptp", "tap", "vlan")
+_MAKING = (*_OF_THE_PROJECT, "ib-sriov", "ipoib", "ovs", "sriov")
+"""Plugins that make the interface of a pod, or move it there, under the name that the whole network is called with."""
+_CHAINED = ("bandwidth", "firewall", "portmap", "rdma", "sbr", "tuning", "vrf")
+"""Plugins that end without the result of one before them (``prevResult``, their ``cmdAdd``)."""
 _IGNORED_TAGS = {"macvlan": ("vlan", "vlanId"), "ipvlan": ("vlan", "vlanId"), "vlan": ("vlan",)}
 
 
@@ -45,6 +50,7 @@ def check_configuration(config: Any) -> list[Problem]:
     name = config.get("name", "")
     if name != "" and (not isinstance(name, str) or not _NAME.match(name)):
         problems.append(Problem("name", f"{name!r} is not a valid CNI network name", "letters, digits, _ . and -"))
+    problems += _check_order(plugins_of(config))
     if "plugins" not in config:
         return problems + _check_plugin("", config)
     problems += check_list(config)
@@ -108,6 +114,20 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
         problems += check_ipam(plugin["ipam"], f"{path}ipam")
     read = check_plugin(plugin, in_list=bool(path))
     return problems + [each._replace(path=f"{path}{each.path}") for each in read]
+
+
+def _check_order(plugins: list[tuple[str, dict[str, Any]]]) -> list[Problem]:
+    """Refuse plugins that have nothing to work on, or a name that is taken (containernetworking/plugins#721)."""
+    kinds = [(f"{path}type", plugin.get("type")) for path, plugin in plugins]
+    problems = []
+    if kinds and kinds[0][1] in _CHAINED:
+        problem = f"{kinds[0][1]} works on the interface of a plugin before it, and there is none: no pod starts"
+        problems.append(Problem(kinds[0][0], problem, "put it behind that plugin, in one list of plugins"))
+    made = [each for each in kinds if each[1] in _MAKING]
+    for where, kind in made[1:]:
+        problem = f"{kind} makes a second interface of the name that {made[0][1]}'s has: no pod starts"
+        problems.append(Problem(where, problem, "give each interface a network of its own; pods ask for all of them"))
+    return problems
 
 
 def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
