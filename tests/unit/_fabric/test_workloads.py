@@ -276,6 +276,13 @@ def test_an_address_by_hand_that_several_pods_get_is_named(ipam: Any, pods: list
         ({"ips": "10.0.0.6/24"}, "ips"),
         ({"mac": "f1:fd:59:0b:bd:2b"}, "mac"),
         ({"mac": "0B-58-0a-f4-02-06"}, "mac"),
+        ({"mac": "02:58:0a:f4:02"}, "mac"),
+        ({"ips": ["10.0.0.300"]}, "ips"),
+        ({"default-route": "10.0.0.1"}, "default-route"),
+        ({"default-route": ["10.0.0.1/24"]}, "default-route"),
+        ({"default-route": ["10.0.0.1"]}, ""),
+        ({"ips": ["10.0.0.6/33"]}, "ips"),
+        ({"ips": ["fd00::6"], "mac": "0258.0af4.0206"}, ""),
     ],
 )
 def test_what_no_pod_can_be_given_on_a_network_is_refused(asked: dict[str, Any], path: str) -> None:
@@ -294,6 +301,23 @@ def test_an_address_that_whereabouts_assigns_to_others_as_well_is_named(fields: 
     variables = {"network_attachments": {"net": {"config": config}}}
     notices = Fabric([asking("Pod", ASKED)], [], variables=variables).accepted().notices
     assert any("from 10.0.0.0/24, so that others may get it" in notice.problem for notice in notices) is is_named
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        *((f"net@{name}", "is not a name") for name in ("rail-network-interface-0", "a:b")),
+        ('[{"name": "net", "interface": 1}]', "is not a name"),
+        ("net@eth0", "eth0 is the name that the cluster's network has"),
+        ("net@x1, b/net@x1", "x1 is the name that another network of the pod has"),
+        ('[{"name": "net", "interface": "x1"}, {"name": "net", "interfaceRequest": "x1"}]', "another network"),
+        *(("net@rail-network-15", ""), ("net, net@x1", "")),
+    ],
+)
+def test_a_name_that_no_interface_of_a_pod_can_have_is_refused(annotation: str, words: str) -> None:
+    found = Fabric([asking("Deployment", annotation)], []).violations
+    assert [each.path.partition(" -> ")[2] for each in found] == ["interface"] * bool(words)
+    assert all(words in each.problem for each in found)
 
 
 def test_a_resource_no_plugin_offers_is_said_with_the_nearest() -> None:

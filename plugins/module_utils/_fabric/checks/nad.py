@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._needs import ISOLATE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
 
 from ..common.jsontext import Problem, compact, parse_json
+from ..common.names import interface, is_alternative
 from ..common.objects import Object, build, mapping_of
 from ..common.pods import NETWORKS, Path, pod_templates
 from . import node_slices, nv_ipam, sriov_networks
@@ -30,6 +31,7 @@ from .ipam import (
     fixed_claim,
     ignored_by_nv_ipam,
     parse_address,
+    parse_network,
     shared_addresses,
     uses_node_slices,
 )
@@ -43,6 +45,11 @@ NETWORK_KINDS = ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork", *sriov_n
 # Those that give a pod what it asks for and keep no record of it. Multus has it in CNI_ARGS, whatever the capabilities
 # of a network are (its ``DelegateAdd``, ``LoadIPAMConfig`` of static, ``handleEnvArgs`` of whereabouts).
 _BY_HAND = ("static", "whereabouts")
+_TAKEN = ("eth0", "lo")
+# net.ParseMAC: 6, 8 or 20 bytes.
+_MAC = re.compile(
+    r"(?:[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?:[:-][0-9a-f]{2}){0,14}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})\Z", re.I | re.A
+)
 _RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
 
 
@@ -233,8 +240,26 @@ def asked_networks(body: Mapping[str, Any]) -> Iterator[tuple[Path, str, Mapping
         for each in value if isinstance(value, list) else []:
             if isinstance(each, Mapping):
                 yield path, f"{each.get('namespace') or home}/{each.get('name')}", each
-        for name in (part.strip().partition("@")[0] for part in str(text).split(",") if problems):
-            yield path, name if "/" in name else f"{home}/{name}", {}
+        for part in str(text).split(",") if problems else ():
+            name, _at, wanted = (word.strip() for word in part.partition("@"))
+            yield path, name if "/" in name else f"{home}/{name}", {"interface": wanted} if wanted else {}
+
+
+def refused_names(pod: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """Return what is wrong with the names that a pod asks for its interfaces, by network: the pod does not start.
+
+    Sources: Multus, ``parsePodNetworkObjectName`` and ``validateIfName``; ``ValidateInterfaceName`` of the CNI library.
+    """
+    names = [asked.get("interface") or asked.get("interfaceRequest") for asked in pod]
+    problems = []
+    for index, name in enumerate(names):
+        if name and (not isinstance(name, str) or interface(name) or is_alternative(name)):
+            problem = f"{name!r} is not a name of an interface: the pod does not start"
+            problems.append(Problem("interface", problem, "1 to 15 bytes without slash, colon or space"))
+        elif name in _TAKEN or (name and name in names[:index]):
+            whose = "the cluster's network" if name in _TAKEN else "another network of the pod"
+            problems.append(Problem("interface", f"{name} is the name that {whose} has: the pod does not start"))
+    return problems
 
 
 def given_by_hand(config: str, asked: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -258,12 +283,18 @@ def given_by_hand(config: str, asked: Mapping[str, Any]) -> list[tuple[str, str]
 def refused_of_pod(asked: Mapping[str, Any]) -> list[Problem]:
     """Return what Multus or the kernel refuses of what a pod asks of a network, so that the pod does not start.
 
-    The Go type of ``ips`` is a list since Multus 3.4 (``NetworkSelectionElement``). The address of a group is for no
-    interface (``is_valid_ether_addr``, EADDRNOTAVAIL): multus-cni#1378.
+    ``parsePodNetworkAnnotation`` parses each address, and ``ips`` and ``default-route`` are lists to it. The address of
+    a group is for no interface (``is_valid_ether_addr``, EADDRNOTAVAIL): multus-cni#1378.
     """
-    ips, mac, problems = asked.get("ips"), asked.get("mac"), []
-    if not isinstance(ips, (list, type(None))):
-        problems.append(Problem("ips", f"{mismatch(ips, 'a list')}: Multus refuses it", f'write ["{ips}"]'))
+    mac, problems = asked.get("mac"), []
+    for key, value in ((key, asked.get(key)) for key in ("ips", "default-route")):
+        if not isinstance(value, (list, type(None))):
+            problems.append(Problem(key, f"{mismatch(value, 'a list')}: Multus refuses it", f'write ["{value}"]'))
+        for text in value if isinstance(value, list) else ():
+            is_network = key == "ips" and "/" in str(text)
+            problems += (parse_network(text, key, strict=False) if is_network else parse_address(text, key))[1]
+    if mac and not (isinstance(mac, str) and _MAC.match(mac)):
+        problems.append(Problem("mac", f"{mac!r} is not a MAC address: Multus refuses it", "02:00:00:00:00:01"))
     if isinstance(mac, str) and re.match(r"[0-9a-f][13579bdf]", mac, re.ASCII | re.IGNORECASE):
         problem = f"{mac} is the address of a group: no interface takes it (cannot assign requested address)"
         problems.append(Problem("mac", problem, "make its first byte even, such as 02"))

@@ -20,7 +20,7 @@ from ..checks import nad
 from ..common.findings import Place
 from ..common.names import label_key, label_value
 from ..common.objects import mapping_of
-from ..common.pods import NETWORKS, is_of_kubernetes, is_repeated, networks_of_machines, pod_templates
+from ..common.pods import NETWORKS, Path, is_of_kubernetes, is_repeated, networks_of_machines, pod_templates
 from ..common.quantities import parse_quantity
 from ..common.schema import missing_blank
 from . import attachments
@@ -97,8 +97,10 @@ def check_asked(objects: Sequence[Resource], configs: Mapping[str, str]) -> None
     """
     first: dict[tuple[str, str], tuple[Place, str]] = {}
     for resource in objects:
+        of_pods: dict[Path, list[Mapping[str, Any]]] = {}
         for path, name, asked in nad.asked_networks(resource.content):
             place = resource.place.at(*path, "metadata", "annotations", NETWORKS)
+            of_pods.setdefault(path, []).append(asked)
             place.violations(nad.refused_of_pod(asked))
             for address, range_ in nad.given_by_hand(configs.get(name, ""), asked):
                 if range_ and asked.get("ips"):
@@ -110,6 +112,8 @@ def check_asked(objects: Sequence[Resource], configs: Mapping[str, str]) -> None
                     problem = f"gives {address} of the network {name} to {takers}: one wire has an address once"
                     hint = "have nv-ipam or whereabouts assign addresses, or make an object for each pod, with its own"
                     place.notice(problem, hint)
+        for path, pod in of_pods.items():
+            resource.place.at(*path, "metadata", "annotations", NETWORKS).violations(nad.refused_names(pod))
 
 
 def _say_beside(resource: Resource) -> None:
