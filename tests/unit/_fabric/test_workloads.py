@@ -304,6 +304,28 @@ def test_an_address_that_whereabouts_assigns_to_others_as_well_is_named(fields: 
 
 
 @pytest.mark.parametrize(
+    ("ipam", "pods", "words"),
+    [
+        ({"range": "10.0.0.0/29"}, [asking("Deployment", "net, net", replicas=3)], ""),
+        ({"range": "10.0.0.0/29"}, [asking("Deployment", "net", replicas=6), asking("Pod", "net", "b")], "7 addresses"),
+        (
+            {"range": "10.0.0.0/24", "exclude": ["10.0.0.0/25"]},
+            [asking("Deployment", "net", replicas=128)],
+            "has 127 of",
+        ),
+        ({"range": "10.0.0.8-10.0.0.9/24"}, [of_workers(3)], "10.0.0.8-10.0.0.9/24 has 2"),
+        ({"type": "static"}, [asking("Deployment", "net", replicas=300)], ""),
+    ],
+)
+def test_a_range_with_fewer_addresses_than_pods_of_the_input_is_named(ipam: Any, pods: Any, words: str) -> None:
+    config = {"cniVersion": "1.0.0", "type": "macvlan", "master": "p", "ipam": {"type": "whereabouts", **ipam}}
+    variables = {"network_attachments": {"net": {"config": json.dumps(config)}}}
+    notices = Fabric(pods, [], variables=variables).accepted().notices
+    found = [each.problem for each in notices if "are asked for" in each.problem]
+    assert len(found) == bool(words) and all(words in problem for problem in found)
+
+
+@pytest.mark.parametrize(
     ("annotation", "words"),
     [
         *((f"net@{name}", "is not a name") for name in ("rail-network-interface-0", "a:b")),

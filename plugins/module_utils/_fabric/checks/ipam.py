@@ -178,6 +178,21 @@ def fixed_claim(address: Address, where: str) -> Claim:
     return Claim(where, str(address), address.version, ((int(address), int(address)),), "")
 
 
+def room_of(ipam: Any) -> dict[str, int]:
+    """Return how many addresses whereabouts has for pods of an ``ipam`` object that passed its check, by the range."""
+    if not isinstance(ipam, dict) or ipam.get("type") != "whereabouts" or ipam.get(node_slices.SIZE):
+        return {}
+    found = {}
+    for claim in (each for each in claims(ipam, "") if each.pool):
+        network = ipaddress.ip_network(claim.text.rpartition("-")[2], strict=False)
+        # FirstUsableIP and LastUsableIP of its pkg/iphelpers.
+        usable = list(claim.intervals)
+        for end in (int(network.network_address), int(network.broadcast_address)):
+            usable = without(usable, (end, end))
+        found[claim.text] = sum(last - first + 1 for first, last in usable)
+    return found
+
+
 def gateways_kept_back(ipam: Any) -> set[int]:
     """Return the gateways, as integers, that an ``ipam`` object that passed its check assigns to nobody.
 

@@ -35,6 +35,7 @@ from .ipam import (
     shared_addresses,
     uses_node_slices,
 )
+from .ipam import room_of as ipam_room
 from .nv_ipam import PoolKey
 
 API_VERSION = "k8s.cni.cncf.io/v1"
@@ -278,6 +279,11 @@ def given_by_hand(config: str, asked: Mapping[str, Any]) -> list[tuple[str, str]
                 (one.text, next((each.text for each in ranges if shared_addresses(one, each)), "")) for one in held
             ]
     return found
+
+
+def room_of(config: str) -> dict[str, int]:
+    """Return how many addresses whereabouts has for pods on an attachment, by the range."""
+    return {range_: room for plugin in plugins_in(config) for range_, room in ipam_room(plugin.get("ipam")).items()}
 
 
 def refused_of_pod(asked: Mapping[str, Any]) -> list[Problem]:

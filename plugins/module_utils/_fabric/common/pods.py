@@ -91,14 +91,22 @@ def pod_templates(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def is_repeated(content: Mapping[str, Any], path: Path) -> bool:
-    """Tell whether an object runs several pods of its template at a path, by the numbers on the way there."""
+    """Tell whether an object runs several pods of its template at a path."""
+    return content.get("kind") == "DaemonSet" or number_of(content, path) > 1
+
+
+def number_of(content: Mapping[str, Any], path: Path) -> int:
+    """Return how many pods an object runs of its template at a path, by the numbers on the way there.
+
+    Of a DaemonSet, and of kinds with other numbers, it is one.
+    """
     value: Any = content
-    is_many = content.get("kind") == "DaemonSet"
+    product = 1
     for step in path[:-1]:
         value = value[step]
         counts = [value.get(key) for key in ("replicas", "parallelism")] if isinstance(value, Mapping) else []
-        is_many = is_many or any(isinstance(count, int) and count > 1 for count in counts)
-    return is_many
+        product *= next((count for count in counts if isinstance(count, int)), 1)
+    return product
 
 
 def networks_of_machines(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:

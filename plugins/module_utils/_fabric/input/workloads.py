@@ -20,7 +20,7 @@ from ..checks import nad
 from ..common.findings import Place
 from ..common.names import label_key, label_value
 from ..common.objects import mapping_of
-from ..common.pods import NETWORKS, Path, is_of_kubernetes, is_repeated, networks_of_machines, pod_templates
+from ..common.pods import NETWORKS, Path, is_of_kubernetes, is_repeated, networks_of_machines, number_of, pod_templates
 from ..common.quantities import parse_quantity
 from ..common.schema import missing_blank
 from . import attachments
@@ -96,12 +96,14 @@ def check_asked(objects: Sequence[Resource], configs: Mapping[str, str]) -> None
     Refuse what no pod can be given. ``configs`` are those of networks, by ``namespace/name``.
     """
     first: dict[tuple[str, str], tuple[Place, str]] = {}
+    asking: dict[str, tuple[Place, int]] = {}
     for resource in objects:
         of_pods: dict[Path, list[Mapping[str, Any]]] = {}
         for path, name, asked in nad.asked_networks(resource.content):
             place = resource.place.at(*path, "metadata", "annotations", NETWORKS)
             of_pods.setdefault(path, []).append(asked)
             place.violations(nad.refused_of_pod(asked))
+            asking[name] = (place, asking.get(name, (place, 0))[1] + number_of(resource.content, path))
             for address, range_ in nad.given_by_hand(configs.get(name, ""), asked):
                 if range_ and asked.get("ips"):
                     problem = f"asks for {address} of {name}: whereabouts adds it, without a record, to what it assigns"
@@ -114,6 +116,13 @@ def check_asked(objects: Sequence[Resource], configs: Mapping[str, str]) -> None
                     place.notice(problem, hint)
         for path, pod in of_pods.items():
             resource.place.at(*path, "metadata", "annotations", NETWORKS).violations(nad.refused_names(pod))
+    for name, (place, wanted) in asking.items():
+        for range_, room in nad.room_of(configs.get(name, "")).items():
+            if wanted > room:
+                problem = (
+                    f"with it, {wanted} addresses of {name} are asked for, and {range_} has {room} of whereabouts'"
+                )
+                place.notice(f"{problem}: the other pods do not start", "give the network a larger range")
 
 
 def _say_beside(resource: Resource) -> None:
