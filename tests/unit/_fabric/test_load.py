@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load imp
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Unmet, Violation
 from ansible_collections.rdma.fabric.tests.sweeps import examples
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (
     EXAMPLES,
@@ -513,6 +513,24 @@ class TestBetween:
             f'p.yaml:13: metadata.annotations["{RESOURCE_NAME}"]',
             f'rdma_fabric_network_attachments: n.annotations["{RESOURCE_NAME}"]',
         ]
+
+    def test_a_resource_without_a_prefix_is_one_that_no_pod_can_ask_for(self) -> None:
+        policy = {"sriovDevicePlugin": {**SRIOV, "config": SRIOV_CONFIG % ("hostdev", "nvidia.com")}}
+        network = {
+            "config": '{"cniVersion": "1.0.0", "type": "host-device"}',
+            "annotations": {RESOURCE_NAME: "hostdev"},
+        }
+        pod = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {k8s.v1.cni.cncf.io/networks: n}}
+spec: {containers: [{name: c, image: x}]}
+"""
+        variables = {"nic_cluster_policy": policy, "network_attachments": {"n": network}}
+        fabric = of_text(pod, variables=variables).accepted()
+        said = fabric.said("is hostdev, and resources of device plugins have a prefix")
+        assert (isinstance(said, Unmet), said.hint) == (True, "nvidia.com/hostdev")
+        assert not any("to the limits of a container" in each.hint for each in fabric.notices)
 
 
 class TestVersions:

@@ -205,7 +205,12 @@ def check_resource_names(networks: Sequence[Network], offered: Sequence[str]) ->
     """Say when a network asks for a device resource that no device plugin of the input offers."""
     for network in networks:
         wanted = network.annotations.get(RESOURCE_NAME)
-        if offered and wanted and wanted not in offered:
+        if wanted and "/" not in wanted:
+            # The API server takes no such name from a container (validateContainerResourceName): sriov-cni#35 has one.
+            problem = f"is {wanted}, and resources of device plugins have a prefix: no pod can ask for it"
+            hint = next((name for name in offered if name.endswith(f"/{wanted}")), f"such as nvidia.com/{wanted}")
+            network.resource_place.notice(problem, hint, unmet=True)
+        elif offered and wanted and wanted not in offered:
             hint = nearest(wanted, offered) or f"offered: {', '.join(offered)}"
             network.resource_place.notice(f"asks for {wanted}, which no device plugin of the input offers", hint)
 

@@ -291,7 +291,8 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     offered += functions.offered(given.function_policies)
     attachments.check_resource_names(given.networks, [name for name in offered if not name.startswith("rdma/")])
     services = [resource.name for resource in given.objects if resource.kind == "Service"]
-    needed = {network.full_name: network.annotations.get(RESOURCE_NAME, "") for network in given.networks}
+    resources = {network.full_name: network.annotations.get(RESOURCE_NAME, "") for network in given.networks}
+    needed = {network: name if "/" in name else "" for network, name in resources.items()}
     opened = multus.open_namespaces(multus.config_of(cluster.spec)) if cluster else None
     if settings.get(SETTING):
         opened = OPEN_NAMESPACES
