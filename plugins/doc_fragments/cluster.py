@@ -14,7 +14,7 @@ options: {}
 notes:
   - This action runs on the controller. It never connects to the host of the task.
   - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
+    of the task is respected. ansible-vault may have encrypted the file that O(kubeconfig) names.
 requirements:
   - kubernetes.core >= 5.0.0
   - kubernetes >= 24.2.0 (Python package)

@@ -24,7 +24,7 @@ class ChartAction(ClusterAction):
         """Return those of the authentication options that Helm takes too; a kubeconfig may be given as data."""
         found = {name: arguments[name] for name in _ACCESS if arguments[name] is not None}
         if isinstance(found.get("kubeconfig"), str):
-            found["kubeconfig"] = str(Path(found["kubeconfig"]).expanduser().absolute())
+            found["kubeconfig"] = str(Path(self.readable_kubeconfig(found["kubeconfig"])).expanduser().absolute())
         return found
 
     def ask_release(self, chart: Json, arguments: Mapping[str, Any], task_vars: Json) -> Json:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Iterator, Mapping
 
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client, auth_options
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Clock, Connection, Patience
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.awaited import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import in_the_clear
 
 from .base import ActionFailure, FabricAction, json_on_stdout, printable
 from .interruption import interruptible
@@ -32,6 +35,13 @@ class ClusterAction(FabricAction):
     """An action that changes a cluster: kubernetes.core's authentication options, one batch, one way to fail."""
 
     variables: ClassVar[Mapping[str, str]] = {"kubeconfig": "rdma_fabric_kubeconfig", "context": "rdma_fabric_context"}
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the task; see FabricAction. Credentials may be read anew until it ends."""
+        try:
+            return super().run(tmp, task_vars)
+        finally:
+            self._loader.cleanup_all_tmp_files()
 
     def run_batch(self, arguments: Mapping[str, Any], request: BatchRequest) -> dict[str, Any]:
         """Run a batch with the authentication options among ``arguments``; return the task's result."""
@@ -50,7 +60,29 @@ class ClusterAction(FabricAction):
 
     def client(self, arguments: Mapping[str, Any]) -> Client:
         """Return a client with the authentication options among ``arguments``; raises ApiFault."""
-        return Client({name: value for name, value in arguments.items() if name in auth_options()})
+        given = {name: value for name, value in arguments.items() if name in auth_options()}
+        return Client({**given, "kubeconfig": self.readable_kubeconfig(given.get("kubeconfig"))})
+
+    def readable_kubeconfig(self, given: Any) -> Any:
+        """Return the option as kubernetes.core's actions hand it on: files that ansible-vault has encrypted decrypted.
+
+        Raises ApiFault.
+        """
+        if not isinstance(given, str):
+            return given
+        return os.pathsep.join(map(self._readable, given.split(os.pathsep)))
+
+    def _readable(self, name: str) -> str:
+        try:
+            path = Path(name).expanduser()
+            found = in_the_clear(name, path, self._loader)
+        except (OSError, RuntimeError):  # the client says what is wrong with it
+            return name
+        except InvalidInput as invalid:
+            refused = invalid.violations[0]
+            problem = f"the kubeconfig {name} {refused.problem}"
+            raise ApiFault(Fault.CONFIGURATION, problem, hint=refused.hint) from invalid
+        return name if found == path else str(found)
 
     def connection(self, arguments: Mapping[str, Any]) -> Connection:
         """Return a connection with the authentication options among ``arguments``; raises ApiFault."""

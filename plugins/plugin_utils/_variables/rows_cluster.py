@@ -344,7 +344,10 @@ PUSH = (
     Variable(
         "kubeconfig",
         "path",
-        ("Kubeconfig file. Without it the environment of kubernetes.core decides.",),
+        (
+            "Kubeconfig file, which C(ansible-vault) may have encrypted.",
+            "Without it the environment of kubernetes.core decides.",
+        ),
         _CLIENTS,
     ),
     Variable("context", "str", ("Context of the kubeconfig.",), _CLIENTS, asked=True),

@@ -14,8 +14,9 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import MAX_BYTES
-from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import action_of, run_action
 
 ACCESS: dict[str, Any] = {
     "apiVersion": "v1",
@@ -107,3 +108,23 @@ def test_one_encrypted_value_in_a_file_is_refused_with_what_to_do(tmp_path: Path
     path.write_text("stringData:\n  password: !vault |\n    $ANSIBLE_VAULT;1.1;AES256\n    3330\n")
     (violation,) = run_action("fabric_input", {"manifests": [str(path)]})["violations"]
     assert "encrypt the file as a whole" in violation["hint"]
+
+
+def test_an_encrypted_kubeconfig_is_read_as_by_the_modules_of_kubernetes_core(tmp_path: Path, scratch: Path) -> None:
+    cluster = {"name": "k", "cluster": {"server": "https://192.0.2.1:6443"}}
+    context = {"name": "c", "context": {"cluster": "k", "user": "u"}}
+    access = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [context],
+        "clusters": [cluster],
+    }
+    path = encrypted(tmp_path / "kubeconfig", yaml.safe_dump({**access, "users": [{"name": "u", "user": {}}]}))
+    action: Any = action_of("node_slot_info", {"unknown": 1}, loader=loader_with("right"))
+    assert action.client({"kubeconfig": path}).server == "https://192.0.2.1:6443"
+    action.run(task_vars={})
+    assert {each.name for each in scratch.iterdir()} <= {"rdma_fabric_arguments"}
+    refused: Any = action_of("node_slot_info", {}, loader=loader_with("wrong"))
+    with pytest.raises(ApiFault, match=r"is encrypted and cannot be decrypted: .*--vault-password-file"):
+        refused.client({"kubeconfig": path})
