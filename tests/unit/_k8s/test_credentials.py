@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -107,6 +108,13 @@ def test_a_connection_leaves_no_file_and_still_shows_its_certificate(
     assert list(folder.iterdir()) == []
     assert json.loads(client.send("GET", "/x", None, None).body)["commonName"] == "somebody"
     assert list(folder.iterdir()) == []
+
+
+def test_who_wants_no_check_of_certificates_is_not_warned_at_each_request(address: str) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        Client({"kubeconfig": document(address), "verify_ssl": False}).send("GET", "/x", None, None)
+    assert said == []
 
 
 def test_a_kubeconfig_that_fails_half_way_leaves_no_file(folder: Path) -> None:

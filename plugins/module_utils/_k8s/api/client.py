@@ -105,6 +105,8 @@ class Client:
             kubernetes.client.Configuration.set_default(None)
             # The client took the variable when it was imported, which is before a task's environment is there.
             kube_config.KUBE_CONFIG_DEFAULT_LOCATION = os.environ.get("KUBECONFIG", _DEFAULT_KUBECONFIG)
+            # kubernetes.core does so as it is imported, which Ansible's loader of plugins undoes.
+            urllib3.disable_warnings()
             with credentials.loading(plugin_timeout) as files:
                 self._configuration = _create_configuration(_create_auth_spec(None, **given))
                 # One for requests, and one that a stream leaves behind.
