@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from ansible import context
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 
@@ -56,18 +57,26 @@ def unread_files(task_vars: Mapping[str, Any], loader: DataLoader) -> tuple[list
         for name, paths in _by_name(place / kind).items()
         for violation in _passed_over(kind, name, paths, known)
     ]
-    here = Path.cwd()
-    if here in places:
-        return violations, []
     hint = "move it beside the inventory, or give the inventory beside it with -i"
-    problem = "is not read: Ansible looks beside the inventory and beside the playbook, not where it is started"
     return violations, [
-        Notice(f"variables {path}", "", problem, hint)
+        Notice(f"variables {path}", "", f"is not read: Ansible looks beside the inventory and beside {problem}", hint)
+        for here, problem in _elsewhere().items()
+        if here not in places
         for kind in known
         for name, paths in _by_name(here / kind).items()
         for path in paths
         if name in known[kind] and _has_ours(path)
     ]
+
+
+def _elsewhere() -> dict[Path, str]:
+    """Return where people keep such files, too, with where Ansible looks instead."""
+    started = [Path(each).absolute() for each in context.CLIARGS.get("args") or ()]
+    importing = "the playbook that has the plays, not beside one that imports it"
+    return {
+        Path.cwd(): "the playbook, not where it is started",
+        **{playbook.parent: importing for playbook in started if playbook.is_file()},
+    }
 
 
 def _known(task_vars: Mapping[str, Any]) -> dict[str, set[str]]:

@@ -81,6 +81,22 @@ def test_files_where_ansible_is_started_are_said_unless_they_are_read(
     assert unread_files(given, loader) == ([], [])
 
 
+def test_files_beside_a_playbook_that_imports_that_with_the_plays_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "playbooks"
+    given = written(tmp_path / "inventory", {})
+    written(project, {"site.yml": "", "group_vars/rdma_fabric.yml": OURS})
+    monkeypatch.setattr("ansible.context.CLIARGS", {"args": ("rdma.fabric.site", f"{project}/site.yml")})
+    loader = DataLoader()
+    loader.set_basedir(str(tmp_path / "imported"))
+    (said,) = unread_files(given, loader)[1]
+    assert said.source == f"variables {project}/group_vars/rdma_fabric.yml"
+    assert said.problem.endswith("not beside one that imports it")
+    loader.set_basedir(str(project))
+    assert unread_files(given, loader) == ([], [])
+
+
 def test_files_of_variables_that_cannot_be_read_are_named_together_with_line_and_next_step(tmp_path: Path) -> None:
     vault = VaultLib([("default", VaultSecret(b"right"))])
     texts = {
