@@ -59,7 +59,21 @@ _TEST_ENDED = message(
     "look at the NCCL WARN lines before it, and run with NCCL_DEBUG=INFO",
     follows=2,
 )
+# What ssh says for mpirun (kubeflow/mpi-operator, issues 424 and 472; awslabs/awsome-distributed-ai, issue 868).
+_NOT_LET_IN = message(
+    r"Host key verification failed|Permission denied \((?:publickey|password|keyboard|gssapi|hostbased)"
+    r"|ssh: connect to host|ssh: Could not resolve hostname",
+    "mpirun starts the ranks of other hosts by ssh, and one of them was not reached or did not let it in",
+    "start every host's sshd before mpirun, with the launcher's key in authorized_keys and StrictHostKeyChecking no; "
+    "of the MPI Operator see that its workers run, and sshAuthMountPath for the user of the image",
+)
 # Open MPI 5 calls itself prterun or PRTE, the releases before it mpirun or ORTE.
+_NOT_STARTED = message(
+    r"(?:ORTE|PRTE) was unable to reliably start",
+    "mpirun did not start its daemon on another host, or got no answer from there",
+    "look at the lines before it; mpirun is needed on every host, and all TCP ports between them",
+    follows=2,
+)
 _LAUNCHER_ENDED = message(
     r"(?:mpirun|prterun) (?:noticed|detected|was unable)|(?:ORTE|PRTE) (?:was unable|does not|has lost)|srun: error",
     "the launcher ended the run, or did not start it",
@@ -151,6 +165,14 @@ _MESSAGES = (
         "look for a rank that failed or hangs, and run with NCCL_DEBUG=INFO",
     ),
     _TEST_ENDED,
+    _NOT_LET_IN,
+    # Of Open MPI (help-orte-rmaps-base.txt, "alloc-error").
+    message(
+        r"There are not enough slots available|nodes which are allocated for this job are already filled",
+        "the host file or the allocation has fewer slots than ranks are asked for (-np)",
+        "give each host as many slots as it has GPUs (slots=8 in the host file, slotsPerWorker of an MPIJob)",
+    ),
+    _NOT_STARTED,
     _LAUNCHER_ENDED,
     message(
         r"^invalid (?:size specified|sizes) for '|^invalid option '",
@@ -165,7 +187,7 @@ _MESSAGES = (
 )
 _WORTH_A_LOOK = re.compile(
     r"fail|error|NET/IB|no .{0,12}interface|timeout|mpirun|prterun|orte|prte|srun|invalid|not found|call to|completion"
-    r"|socketStartConnect|socketPollConnect|NCCL WARN|not open",
+    r"|ssh:|host key|denied|slots|filled|socketStartConnect|socketPollConnect|NCCL WARN|not open",
     re.IGNORECASE,
 )
 
@@ -243,6 +265,8 @@ def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:
             warnings += filter(None, [_first(_WARNING, line)] if len(warnings) < _MOST_NAMES else [])
         elif len(found) < _MOST_NAMES and not (one_host and kind in (_NO_DEVICE, _NO_LIBRARY)):
             found.setdefault(kind.about, (kind, _told(line, kind, warnings)))
+    if _NOT_STARTED.about not in found:
+        found.pop(_NOT_LET_IN.about, None)  # a script has waited for sshd
     ends = [kind.follows for kind, _problem in found.values() if kind.ends_run]
     reasons = [problem for kind, problem in found.values() if kind.ends_run and kind.follows == min(ends)]
     return Errors([*reasons, *(problem for kind, problem in found.values() if not kind.ends_run)], bool(ends))

@@ -187,6 +187,11 @@ def test_why_gpudirect_is_missing_is_said_with_the_next_step(version: str | None
     assert nccl_test_result(start + log + text("all-reduce-2.19-log.txt"))["notices"] == []
 
 
+# kubeflow/mpi-operator, issue 424, and awslabs/awsome-distributed-ai, issue 868
+NOT_LET_IN = (
+    "root@nccl-worker-1.nccl-worker: Permission denied (publickey,password).",
+    "ssh: Could not resolve hostname nccl-tests-worker-3.nccl-tests.default.svc: Name or service not known",
+)
 WARN = "a:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN"
 
 
@@ -242,6 +247,7 @@ WARN = "a:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN"
             "fit",
             "old",
         ),
+        ("There are not enough slots available in the system to satisfy the 16", "fewer slots than ranks", "slots=8"),
     ],
 )
 def test_a_complaint_of_nccl_has_its_cause_and_its_next_step(line: str, cause: str, step: str) -> None:
@@ -287,6 +293,10 @@ def test_a_complaint_of_nccl_has_its_cause_and_its_next_step(line: str, cause: s
             "closed by remote peer",
             "first warning: Could not find real path of mlx5_9",
         ),
+        *(
+            ([line, "ORTE was unable to reliably start one or more daemons."], line, "by ssh")
+            for line in (*NOT_LET_IN, "Host key verification failed.")
+        ),
     ],
 )
 def test_the_first_cause_is_told_and_not_what_follows_it(lines: list[str], problem: str, cause: str) -> None:
@@ -303,10 +313,14 @@ def test_the_first_cause_is_told_and_not_what_follows_it(lines: list[str], probl
         "socketStartConnect: connect returned Connection timed out, retrying (1/34) after sleep for 100 msec",
         "socketPollConnect: connect returned Connection refused, retrying (34/34) after sleep for 3400 msec",
         "ncclOsSocketStartConnect: connect to 10.0.0.11<42319> returned No route to host, retrying (1/34) after sleep",
+        # Scripts of launchers try until every sshd answers.
+        *NOT_LET_IN,
     ],
 )
 def test_what_nccl_tries_again_is_no_error(again: str) -> None:
-    assert errors_in([f"a:1:2 [0] NCCL INFO {again}"]) == ([], False)
+    assert errors_in([again]) == errors_in([f"a:1:2 [0] NCCL INFO {again}"]) == ([], False)
+    (ended,) = errors_in([again, "mpirun noticed that process rank 1 exited on signal 9"]).problems
+    assert "signal 9" in ended["problem"]
 
 
 @pytest.mark.parametrize(
