@@ -46,6 +46,11 @@ MESSAGES = (
         "look at the other side's output: the cause is there",
     ),
     message(
+        r"Did not get Message for \d",
+        "the client connected and then sent nothing that arrived: it has ended, or its packets are lost on the way",
+        "look at the client's output; without an error there check UDP port 4791, the path's MTU and both GID indexes",
+    ),
+    message(
         r"IB device \S{1,80} not found|Did not detect devices|No IB devices found",
         "this side has no RDMA device of that name, or its libraries (rdma-core) are too old to know it",
         "name a device of this side (-d), and check that the driver is loaded and the device reaches the pod; where "
@@ -55,6 +60,11 @@ MESSAGES = (
         r"unrecognized option '?--use_(?:cuda|rocm|musa)|Unsupported memory type",
         "this build of perftest has no GPU support: those of the distributions are built without CUDA",
         "use an image whose perftest was built with CUDA (configure CUDA_H_PATH=...)",
+    ),
+    message(
+        r"DMABUF requested but not supported in this build",
+        "this build of perftest registers no DMA-BUF: it was built with an rdma-core before 34",
+        "use an image whose perftest was built with a newer one, or nvidia-peermem without --use_cuda_dmabuf",
     ),
     message(
         r"unrecognized option|invalid option|option '[^']{0,60}' requires an argument|Invalid verbosity level",
@@ -97,7 +107,8 @@ MESSAGES = (
     message(
         r"RDMA_CM_EVENT_(?:ADDR_ERROR|ROUTE_ERROR|UNREACHABLE|REJECTED|CONNECT_ERROR)"
         r"|rdma_resolve_(?:addr|route) failed|Failed to resolve RDMA CM|Failed to connect RDMA CM"
-        r"|rdma_bind_addr failed|Function rdma_connect failed",
+        r"|rdma_bind_addr failed|Function rdma_connect failed|unexpected CM event|times ADDR_ERROR"
+        r"|Unable to connect \(retries",
         "the RDMA connection manager did not reach the other side",
         "give the address of the RDMA interface, check the route to it, and start the server side with -R as well",
     ),
@@ -130,6 +141,12 @@ MESSAGES = (
         r"error while loading shared libraries",
         "a library that perftest needs is missing",
         "install perftest with its libraries (libibverbs, librdmacm)",
+    ),
+    # --data_validation, since 26.04.
+    message(
+        r"VALIDATION: (?:FAILED|ERROR|WARNING)",
+        "the data did not arrive as it was sent, or was not checked: memory, PCIe or ACS; the rates say nothing then",
+        "test the pair again, then each side with another one; keep a host with wrong data out of the cluster",
     ),
     message(
         r"BW result is below bw limit|Msg rate\s{1,4}is below msg_rate limit",
@@ -201,6 +218,7 @@ _WORTH_A_LOOK = (
     *("device(s)", "kernel abi", "no userspace", "requested", "unsupported", "only possible", "aborted"),
     *("core dumped", "segmentation", "killed", "conflicting", "relaxed ordering", "name resolution", "closed"),
     *("gai_", "cuinit", "dma-buf", "below", "requires an", "terminated", "rdma_cm_event"),
+    *("unexpected cm", "validation"),
 )
 
 

@@ -180,6 +180,12 @@ def test_an_mtu_that_was_not_taken_is_noticed_and_the_run_counts(version: str) -
         ("cuMemAlloc error=2", "gave no memory"),
         ("Event: RDMA_CM_EVENT_REJECTED; error: 8.", "connection manager"),
         (" rdma_resolve_addr failed", "connection manager"),
+        # src/perftest_communication.c, with -R
+        ("Unexpected CM event bl blka 8\n Unable to perform rdma_client function", "connection manager"),
+        ("Received 10 times ADDR_ERROR\n Unable to perform rdma_client function", "connection manager"),
+        ("Unable to connect (retries = 10)", "connection manager"),
+        # src/perftest_resources.c
+        ("DMABUF requested but not supported in this build\nfailed to create mr", "registers no DMA-BUF"),
         ("Current implementation is not compatible with versions older than 5.70", "do not fit"),
         ("bash: ib_write_bw: command not found", "not installed"),
         ('exec: "ib_write_bw": executable file not found in $PATH: unknown', "not installed"),
@@ -222,6 +228,27 @@ def test_a_device_that_the_libraries_do_not_know_is_noticed_and_a_run_over_anoth
     found = perftest_result(f"{line}\n{HEADER}{ROW}---------------------------------------\n")
     assert found["problems"] == []
     assert any("rdma-core" in notice for notice in found["notices"])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        # src/perftest_resources.c: a server side reports what it got until then
+        (
+            " Did not get Message for 120 Seconds, exiting..\n Total Received=7, Total Iters Required=1000",
+            "nothing that",
+        ),
+        ("VALIDATION: WARNING (client) - no data validated", "was not checked"),
+        (
+            "VALIDATION: FAILED (client) - 12 error(s), first at QP 0, Chunk 3, Offset 8",
+            "did not arrive as it was sent",
+        ),
+    ],
+)
+def test_rates_of_a_test_that_stalled_or_got_wrong_data_do_not_pass(line: str, words: str) -> None:
+    found = perftest_result(f"{HEADER}{ROW}---------------------------------------\n{line}\n")
+    assert words in found["problems"][0]["cause"]
+    assert bandwidth_verdict(found, 0.01)["verdict"] == "fail"
 
 
 def test_a_consequence_is_left_out_beside_its_cause() -> None:
