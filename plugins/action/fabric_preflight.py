@@ -62,6 +62,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import programs_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.placement import kept_off
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.pod_network import say_pod_network
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.dry_run import (
     DryRun,
     dry_run,
@@ -422,7 +423,7 @@ class ActionModule(ChartAction):
         notices += [*absent_nodes(pools, read.runtimes), *pools_too_small(pools, read.bodies)] if read.bodies else []
         # A host's node usually has its name.
         platforms = known_platforms(objects, settings)
-        notices += kept_off(objects, read.bodies, spec.get("hosts") or {}, platforms)
+        notices += [*kept_off(objects, read.bodies, spec.get("hosts") or {}, platforms), *say_pod_network(read.bodies)]
         return [*said, *notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
 
     def _checked_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> DryRun:

@@ -545,13 +545,15 @@ class TestGpuSide:
 
     def test_nodes_whose_gpus_nobody_offers_are_named(self, tmp_path: Path, server: Server) -> None:
         labels = {"feature.node.kubernetes.io/pci-10de.present": "true"}
-        server.behind.put("nodes", {**NODE, "metadata": {"name": "gpu-01", "labels": labels}})
+        calico = {"projectcalico.org/IPv4Address": "192.168.7.1/24"}
+        server.behind.put("nodes", {**NODE, "metadata": {"name": "gpu-01", "labels": labels, "annotations": calico}})
         wanted = run_action("fabric_input", {"nic_cluster_policy": {"secondaryNetwork": {"multus": {}}}})["spec"]
         found = run_action(
             "fabric_preflight", {"spec": wanted, "kubeconfig": kubeconfig(tmp_path / "k", server.address)}
         )
         assert not found.get("failed"), found["msg"]
         assert sum("no device plugin offers the GPUs of the nodes gpu-01" in each for each in found["notices"]) == 1
+        assert sum("the node's own: gpu-01 (192.168.7.1)" in each for each in found["notices"]) == 1
         assert server.behind.written() == []
 
 
