@@ -34,7 +34,8 @@ options:
     type: str
   queue_pairs:
     description:
-      - Value of C(NCCL_IB_QPS_PER_CONNECTION), 1 to 128.
+      - Value of C(NCCL_IB_QPS_PER_CONNECTION), 1 to 128. Without it, 2 if a rail is a bond, which sends each queue pair
+        over one of its ports.
     type: int
   traffic_class:
     description:

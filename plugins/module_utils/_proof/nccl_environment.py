@@ -22,13 +22,14 @@ _LEVELS = {"PIX": "PIX", "PXB": "PXB", "C2C": "PHB", "PHB": "PHB", "NODE": "PHB"
 _ORDER = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")
 LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 """The distances that NCCL takes by name, and older guides by number; one above 4 means SYS."""
+QUEUE_PAIRS = "NCCL_IB_QPS_PER_CONNECTION"
 _INTERFACE = re.compile(r"[=^]?[\w.:@-]{1,64}(?:,[\w.:@-]{1,64}){0,31}", re.ASCII)
 # What NCCL and verbs take (NVIDIA/nccl, docs/userguide/source/env.rst; fields of 5, 3 and 4 bits of InfiniBand), and
 # what another value does. NCCL passes over what is no number, and takes its default.
 _RANGES = {
     "NCCL_IB_TIMEOUT": (1, 22, "0 waits forever, a lost peer is noticed after minutes above 22, and above 31 is none"),
     "NCCL_IB_RETRY_CNT": (0, 7, "verbs have no more"),
-    "NCCL_IB_QPS_PER_CONNECTION": (1, 128, "NCCL has no more"),
+    QUEUE_PAIRS: (1, 128, "NCCL has no more"),
     "NCCL_IB_SPLIT_DATA_ON_QPS": (0, 1, "it is a switch"),
     "NCCL_IB_SL": (0, 15, "a service level has four bits, and on Ethernet counts as a priority up to 7"),
     "NCCL_IB_TC": (0, 255, "it is a byte: DSCP times 4, plus 2 for ECN"),
@@ -79,13 +80,17 @@ def nccl_environment(
         environment["NCCL_SOCKET_IFNAME"] = socket_interface
         problems += _interface_problems(facts, socket_interface)
     if queue_pairs is not None:
-        environment["NCCL_IB_QPS_PER_CONNECTION"] = str(queue_pairs)
+        environment[QUEUE_PAIRS] = str(queue_pairs)
     if traffic_class is not None:
         environment["NCCL_IB_TC"] = str(traffic_class)
+    bonds = _of_bonds(facts, rails) if queue_pairs is None else []
     if current is not None:
         given = {key: str(value) for key, value in current.items()}
         problems += compared(facts, rails, environment, given)
         problems += _lossy(given, qos or {}) if any(rail.link_layer == _ETHERNET for rail in rails) else []
+        problems += _half_used(bonds, given.get(QUEUE_PAIRS, "1"))
+    if bonds:
+        environment[QUEUE_PAIRS] = "2"
     return {
         "environment": environment,
         "rails": [rail._asdict() for rail in rails],
@@ -216,6 +221,21 @@ def _device_of_bond(facts: dict[str, Any], nic: str) -> dict[str, Any] | None:
     return next((device for device in facts["rdma"] if device.get("netdev") in bonds), None)
 
 
+def _of_bonds(facts: dict[str, Any], rails: Sequence[Rail]) -> list[str]:
+    """Return the rails' devices that are of a bond, which sends each queue pair over one of its ports."""
+    masters = {netdev.get("master") for netdev in facts["netdevs"]}.difference((None,))
+    bonded = {device["name"] for device in facts["rdma"] if device.get("netdev") in masters}
+    return [rail.hca for rail in rails if rail.hca in bonded]
+
+
+def _half_used(bonds: Sequence[str], value: str) -> list[Problem]:
+    """Return whether NCCL makes one queue pair per connection over bonds (NVIDIA/nccl, issue 1015)."""
+    if not bonds or value not in ("1", "-1"):
+        return []
+    cause = "a connection has one queue pair, which a bond sends over one of its ports"
+    return [problem_of(f"{QUEUE_PAIRS}=1 with bonds: {', '.join(bonds)}", cause, _set(QUEUE_PAIRS, "2"))]
+
+
 def _rail_problems(rails: Sequence[Rail]) -> list[Problem]:
     found = []
     for rail in rails:
@@ -336,7 +356,7 @@ def _check(facts: Any, socket_interface: Any, queue_pairs: Any, traffic_class: A
         problem = f"{socket_interface!r} is not a valid interface name"
         flaws.append(Violation("socket_interface", "", problem, "such as eth0 or =bond0"))
     for name, value, key in (
-        ("queue_pairs", queue_pairs, "NCCL_IB_QPS_PER_CONNECTION"),
+        ("queue_pairs", queue_pairs, QUEUE_PAIRS),
         ("traffic_class", traffic_class, "NCCL_IB_TC"),
     ):
         least, most, _cause = _RANGES[key]

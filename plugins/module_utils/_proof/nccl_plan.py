@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named
 
-from .nccl_environment import LEVELS, nccl_environment, selected_by
+from .nccl_environment import LEVELS, QUEUE_PAIRS, nccl_environment, selected_by
 from .wire.document import network_label
 from .wire.endpoint import Choice
 from .wire.outputs import carried_by
@@ -62,10 +62,12 @@ def environment_of(hosts: Mapping[str, Json], scope: Scope, given: Mapping[str, 
     names = list(dict.fromkeys(device for devices in own.values() for device in devices or ()))
     if names and all(own.values()):
         found["NCCL_IB_HCA"] = "=" + ",".join(names)
-    of_hosts = [nccl_environment(dict(facts))["environment"].get("NCCL_NET_GDR_LEVEL") for facts in hosts.values()]
-    levels = [level for level in of_hosts if level]
+    of_hosts = [nccl_environment(dict(facts))["environment"] for facts in hosts.values()]
+    levels = [each["NCCL_NET_GDR_LEVEL"] for each in of_hosts if "NCCL_NET_GDR_LEVEL" in each]
     if levels and len(levels) == len(hosts):
         found["NCCL_NET_GDR_LEVEL"] = max(levels, key=LEVELS.index)
+    if any(QUEUE_PAIRS in each for each in of_hosts):
+        found[QUEUE_PAIRS] = max(each.get(QUEUE_PAIRS, "") for each in of_hosts)
     return {**found, **{str(name): str(value) for name, value in given.items()}}
 
 

@@ -283,6 +283,15 @@ def test_both_ports_of_a_roce_bond_are_one_rail() -> None:
     ]
     found = nccl_environment(facts)
     assert found["environment"]["NCCL_IB_HCA"] == "=mlx5_bond_0"
+    assert found["environment"]["NCCL_IB_QPS_PER_CONNECTION"] == "2", "one would use one port"
+    for current, told in (
+        ({}, True),
+        ({"NCCL_IB_QPS_PER_CONNECTION": 1}, True),
+        ({"NCCL_IB_QPS_PER_CONNECTION": 4}, False),
+    ):
+        text = texts(nccl_environment(facts, current={"NCCL_IB_HCA": "=mlx5_bond_0", **current}))
+        assert text == ("NCCL_IB_QPS_PER_CONNECTION=1 with bonds: mlx5_bond_0" if told else "")
+    assert nccl_environment(facts, queue_pairs=8)["environment"]["NCCL_IB_QPS_PER_CONNECTION"] == "8"
     assert [rail["hca"] for rail in found["rails"]] == ["mlx5_bond_0"]
     assert found["problems"] == []
     facts["netdevs"][-1]["master"] = "bond1"

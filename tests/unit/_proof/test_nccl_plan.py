@@ -63,6 +63,12 @@ def test_the_environment_names_the_rails_and_a_rail_alone() -> None:
     assert environment_of(hosts, ALONE, {})["NCCL_IB_HCA"] == f"={DEVICES[1]['name']}"
     assert "NCCL_IB_HCA" not in environment_of(hosts, Scope("all rails", FUNCTIONS), {})
     assert environment_violations(hosts, WHOLE, whole) == []
+    bonded = copy.deepcopy(FACTS)
+    bonded["netdevs"].append({"name": "member", "pci": "0000:00:00.1", "master": DEVICES[0]["netdev"]})
+    assert environment_of({"a": FACTS, "b": bonded}, WHOLE, {}) == {
+        **environment_of(hosts, WHOLE, {}),
+        "NCCL_IB_QPS_PER_CONNECTION": "2",
+    }
     elsewhere = copy.deepcopy(FACTS)
     for device in elsewhere["rdma"]:
         device["netdev"] = None
