@@ -52,7 +52,11 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.given import Given
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import is_plugin, is_renewed
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.plugin_pods import (
+    is_plugin,
+    is_renewed,
+    unready_multus,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import own_turn
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
@@ -267,6 +271,7 @@ class ActionModule(ClusterAction):
                 progress=self.progress,
                 labels=() if kept is None else sorted(kept.labels),
                 on_look=lambda node: self._mark_again(cluster, arguments, kept, node),
+                besides=lambda: unready_multus(cluster.pods(recent=True)) if arguments["rebooted"] else [],
             )
         if missing == [DELETED]:
             raise _deleted(arguments, changed=self._anew)

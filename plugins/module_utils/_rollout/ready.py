@@ -118,10 +118,12 @@ def wait_for_node(
     renewed: bool = False,
     labels: Iterable[str] = (),
     on_look: Callable[[Json], None] = lambda _node: None,
+    besides: Callable[[], list[str]] = list,
 ) -> list[str]:
     """Wait until nothing is missing, or the limit in seconds is over; return what is missing then.
 
-    ``on_look`` is called with the node before each judgement, and may raise Unanswered.
+    ``on_look`` is called with the node before each judgement, and ``besides`` asked for more where the node lacks
+    nothing; both may raise Unanswered.
     """
     had = tuple(labels)
 
@@ -129,7 +131,7 @@ def wait_for_node(
         if node is None:
             return is_deleted(node)
         on_look(node)
-        return what_is_missing(node, mark, rebooted=rebooted, renewed=renewed, labels=had)
+        return what_is_missing(node, mark, rebooted=rebooted, renewed=renewed, labels=had) or besides()
 
     return wait_until_whole(cluster, missing_of, limit=limit, progress=progress)
 

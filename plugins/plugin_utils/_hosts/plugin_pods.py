@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The SR-IOV device plugin's pods on nodes whose functions a run changes, and what these nodes then offer. Pure.
+"""The pods of Multus and the SR-IOV device plugin on nodes that a run changes, and what these nodes then offer. Pure.
 
 The plugin looks for devices when it starts, and not again (``cmd/sriovdp/main.go`` of sriov-network-device-plugin).
 """
@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.concerns 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import PLANNED
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.diagnosis import log_command, pod_reasons
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import base_name
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import SRIOV
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -46,6 +47,23 @@ def is_renewed(result: Body, plan: Body, *, check: bool) -> bool:
 def is_plugin(pod: Body) -> bool:
     """Tell whether a pod is the plugin's, whoever has pushed it."""
     return _LABEL in (pod["metadata"].get("labels") or {}).items() and not pod["metadata"].get("deletionTimestamp")
+
+
+def unready_multus(pods: Iterable[Body]) -> list[str]:
+    """Return that Multus is not ready on a node with these pods.
+
+    As it ends it takes its configuration away, and a pod that starts before it is back has none of its networks, which
+    nothing tells (k8snetworkplumbingwg/multus-cni, issues 1387 and 1527).
+    """
+    waiting = [
+        str(pod["metadata"]["name"])
+        for pod in pods
+        if any("multus" in base_name(str(each.get("image"))) for each in pod["spec"]["containers"])
+        and (not is_ready(pod) or pod["metadata"].get("deletionTimestamp"))
+    ]
+    return [f"Multus is not ready on it, and pods would start without their networks ({named(waiting)})"] * bool(
+        waiting
+    )
 
 
 def plugins_of(objects: Sequence[Body]) -> dict[Place, Body]:

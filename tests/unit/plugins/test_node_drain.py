@@ -361,6 +361,30 @@ def test_the_device_plugin_looks_at_new_vfs_before_the_node_takes_pods_again(
 
 
 @pytest.mark.parametrize(
+    ("image", "rebooted", "ready", "waits"),
+    [
+        ("ghcr.io/k8snetworkplumbingwg/multus-cni:v4.2.1", True, False, True),
+        ("rancher/hardened-multus-cni:v4.2.1", True, False, True),
+        ("ghcr.io/k8snetworkplumbingwg/multus-cni:v4.2.1", True, True, False),
+        ("ghcr.io/k8snetworkplumbingwg/multus-cni:v4.2.1", False, False, False),
+        ("example.org/multus/other:v1", True, False, False),
+    ],
+)
+def test_after_a_reboot_a_node_takes_no_pods_before_multus_gives_them_their_networks(
+    server: Nodes, image: str, rebooted: bool, ready: bool, waits: bool
+) -> None:
+    made = come(server, "kube-multus-ds-x", owner=DAEMON_SET, holds=False)
+    made["spec"]["containers"][0]["image"] = image
+    made["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
+    before = drained()
+    if rebooted:
+        server.objects[NODE]["status"]["nodeInfo"]["bootID"] = "two"
+    result = drain("uncordoned", before=before, rebooted=rebooted)
+    assert bool(result.get("failed")) is cordoned(server) is waits
+    assert not waits or "without their networks (kube-multus-ds-x)" in result["msg"]
+
+
+@pytest.mark.parametrize(
     ("executed", "left_cordoned", "looks"),
     [(["vfs:0000:3b:00.0"], False, True), (["mtu:0000:3b:00.0"], False, False), ([], True, True)],
 )
