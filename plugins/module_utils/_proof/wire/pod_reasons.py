@@ -76,8 +76,16 @@ _KNOWN = (
         "pods that whereabouts gives addresses take turns in the whole cluster, and this one's did not come in time",
         "wait for those that start beside it; use nv-ipam, or node_slice_size, where many start at once",
     ),
+    # Before Multus, which passes on what Calico, flannel and Cilium say.
     (
-        r"Unauthorized|failed to get (?:delegate|pod)|context deadline exceeded.{0,80}pod|error waiting for pod",
+        r"cannot find valid master CNI config|waiting for readinessindicatorfile|cni plugin not initialized"
+        r"|ClusterInformation|loadFlannelSubnetEnv|Cilium agent",
+        "the cluster's own network is not ready on the node",
+        "look at the pods of the cluster's network on the node",
+    ),
+    (
+        r"Unauthorized|failed to get (?:delegate|pod)|multus\.(?:kubeconfig|sock)"
+        r"|context deadline exceeded.{0,80}pod|error waiting for pod",
         "Multus could not ask the API server: its token is of a pod that is gone, or the node is busy",
         "look at the Multus pod of the node; restarting it writes a new token",
     ),
@@ -188,11 +196,6 @@ _KNOWN = (
         "look at rdma link on the node, and at the modules of its driver",
     ),
     (
-        r"cannot find valid master CNI config|waiting for readinessindicatorfile",
-        "the cluster's own network is not ready on the node",
-        "look at the pods of the cluster's network on the node",
-    ),
-    (
         r"Sysctl .{0,80}is not allowed",
         "the CNI plugin tuning may not set this on the node",
         "add it to /etc/cni/tuning/allowlist.conf of the node, or leave it out of the network",
@@ -245,9 +248,10 @@ _KNOWN = (
     ),
     # A shell ends with 126 and 127 where it can't start a program, container runtimes with 128.
     (
-        r"CreateContainerError|RunContainerError|StartError|executable file not found|ended with 12[678]\b",
+        r"CreateContainerError|RunContainerError|StartError|exec format error|executable file not found"
+        r"|ended with 12[678]\b",
         "the container could not start",
-        "use an image with sh and sleep (rdma_fabric_verify_image)",
+        "use an image for the node's architecture with sh and sleep (rdma_fabric_verify_image)",
     ),
     (
         r"ended with \d",
