@@ -23,6 +23,11 @@ _CLAIMS = {
     "quarantineHealthEventIsCordoned": ("NVSentinel", ("",)),
     "sriovnetwork.openshift.io/state": ("the SR-IOV Network Operator", ("", "Idle", "Drain_Disabled")),
 }
+# NVIDIA/k8s-driver-manager, uninstallDriver: it uncordons a node after it found no driver there, whoever cordoned it.
+_EARLY = (
+    "after a reboot the GPU Operator's driver manager does, unless its ClusterPolicy has driver.upgradePolicy."
+    "autoUpgrade: true, or ENABLE_GPU_POD_EVICTION and ENABLE_AUTO_DRAIN: false in driver.manager.env"
+)
 # What keeps the autoscalers from deleting a node that is empty while it is drained and changed (kubernetes/autoscaler,
 # eligibility; karpenter, ValidateNodeDisruptable).
 _KEEPS = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
@@ -163,7 +168,9 @@ def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
     claims = claimed_since(node, found)
     if claims and is_cordoned(node):
         return Step(_patch(node, gone), f"node {name} stays cordoned, {'; '.join(claims.values())} {by_hand}")
-    return Step(_patch(node, gone, False if is_cordoned(node) else None))
+    if is_cordoned(node):
+        return Step(_patch(node, gone, False))
+    return Step(_patch(node, gone), f"somebody else has uncordoned node {name} before this run did ({_EARLY})")
 
 
 def to_fail(node: Mapping[str, Any], reason: str) -> Step:
