@@ -122,3 +122,13 @@ def test_nodes_tell_their_architecture_without_a_label_too() -> None:
 )
 def test_nothing_is_said_where_an_image_may_be_right_or_no_pod_comes(body: Any, nodes: Any, platforms: Any) -> None:
     assert [line for line in kept_off([body], nodes, (), platforms) if "image" in line] == []
+
+
+def test_nodes_with_windows_are_named_where_pods_would_come_to_them() -> None:
+    """rancher/rke2#9478: without a selector, pods of a DaemonSet come to them and never start."""
+    on_linux = workload("plugin", **{"kubernetes.io/os": "linux"})
+    nodes = [node(name, **{"kubernetes.io/os": name.partition("-")[0]}) for name in ("linux-1", "windows-1")]
+    (line,) = kept_off([MULTUS, on_linux], nodes, ())
+    assert line.startswith("windows-1 has Windows, where the pods of multus never start (next: kubernetes.io/os in ")
+    nodes[1]["spec"]["taints"] = [{"key": "os", "value": "windows", "effect": "NoSchedule"}]
+    assert kept_off([MULTUS, on_linux], nodes, ()) == []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which nodes keep the pods of workloads off: by taints, by labels of another form, by their architecture. Pure.
+"""Which nodes keep the pods of workloads off: by taints, labels of another form, architecture or system. Pure.
 
 Kubernetes says nothing of the first two: a DaemonSet then wants no pod there, and counts as ready. Of the last it says
 ``exec format error``, or that there is no image for the platform, once pods are there.
@@ -57,7 +57,8 @@ def kept_off(
         f"not tolerate, so none runs there (next: {field} in the NicClusterPolicy)"
         for (taint, field), (where, whose) in found.items()
     ]
-    return [*lines, *_near_labels(sets, nodes), *_of_other_platforms(objects, nodes, platforms)]
+    others = [*_of_other_platforms(objects, nodes, platforms), *_with_windows(objects, nodes)]
+    return [*lines, *_near_labels(sets, nodes), *others]
 
 
 def _add_taints(found: dict[tuple[str, str], _Missed], body: Json, node: Json, field: str) -> None:
@@ -101,6 +102,22 @@ def _of_other_platforms(
         yield (
             f"{told} of {named(whose)} is built for {named(sorted(platforms[image]))} (next: one for {architecture} in "
             "the policy or rdma_fabric_image_overrides, or kubernetes.io/arch in nodeAffinity of the NicClusterPolicy)"
+        )
+
+
+def _with_windows(objects: Sequence[Json], nodes: Sequence[Json]) -> Iterator[str]:
+    """Yield the nodes with Windows to which pods of workloads would come; all images are for Linux."""
+    windows = [node for node in nodes if (node["metadata"].get("labels") or {}).get("kubernetes.io/os") == "windows"]
+    found: _Missed = ([], [])
+    for body in objects if windows else ():
+        for node in windows if body["kind"] in ("DaemonSet", "Deployment") else ():
+            if selects(_pod(body), node) and not _untolerated(body, node):
+                _add(found, body, node)
+    where, whose = found
+    if where:
+        yield (
+            f"{named(where)} {'has' if len(where) == 1 else 'have'} Windows, where the pods of {named(whose)} never "
+            "start (next: kubernetes.io/os in nodeAffinity of the NicClusterPolicy, or a taint for these nodes)"
         )
 
 
