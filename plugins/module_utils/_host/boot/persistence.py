@@ -14,6 +14,7 @@ MTUs back.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import Callable, NamedTuple, Sequence
 
@@ -22,6 +23,7 @@ from ..engine.context import Context
 from ..engine.operations import Found, Operation, Run
 from ..engine.steps import NEEDS_CONSENT, REFUSED
 from ..facts.host_state import Interface
+from ..facts.manager_shapes import NetworkFile
 from ..facts.managers import ifupdown, network_manager, networkd
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
 from ..facts.shapes import Netdev
@@ -211,16 +213,28 @@ def _for_networkd(context: Context, entry: Persistence, owner: Owner, _netdev: N
     if owner.network is None or networkd.drop_in_text(owner.network, entry.mtu, entry.state) is None:
         return entry
     if _is_for_it_alone(context, entry, owner):
-        return entry._replace(path=networkd.drop_in_path(owner.network))
-    if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
-        conflict = f"MTUBytes={owner.mtu}"
+        return _beside_drop_ins(entry, owner.network, networkd.drop_in_path(owner.network), networkd.DROP_IN)
+    mtu = owner.network["mtu"]
+    if entry.mtu is not None and mtu not in {None, str(entry.mtu)}:
+        conflict = f"MTUBytes={mtu}"
     elif entry.state == "down":
         conflict = "no ActivationPolicy=down"
     else:
         has_state = networkd.drop_in_text(owner.network, None, entry.state) is None
         return _by_the_boot_unit(entry, f"in a .network file that names {entry.name} alone", has_state=has_state)
-    refusal = f"{owner.file} has {conflict} and does not configure {entry.name} alone; give {entry.name} its own file"
+    file = owner.network["set_by"].get(conflict.partition("=")[0], owner.file)
+    refusal = f"{file} has {conflict} and does not configure {entry.name} alone; give {entry.name} its own file"
     return entry._replace(refusal=refusal)
+
+
+def _beside_drop_ins(entry: Persistence, file: NetworkFile, path: str, after: str) -> Persistence:
+    """Return the entry as one of our file ``path``, refused if a drop-in with a name after ``after`` says otherwise."""
+    wanted = (("MTUBytes", file["mtu"], entry.mtu), ("ActivationPolicy", file["activation"], entry.state))
+    for key, value, ours in wanted:
+        drop_in = file["set_by"].get(key, "")
+        if ours is not None and posixpath.basename(drop_in) > after and value not in (str(ours), f"always-{ours}"):
+            return entry._replace(refusal=f"{drop_in} sets {key}={value} after our file; change it there")
+    return entry._replace(path=path)
 
 
 def _for_netplan(context: Context, entry: Persistence, owner: Owner, netdev: Netdev) -> Persistence:
@@ -232,6 +246,8 @@ def _for_netplan(context: Context, entry: Persistence, owner: Owner, netdev: Net
     # Ours would not define a bond or VLAN completely: if the user removed their file, netplan would reject ours.
     if by_networkd and (netdev["kind"] != "physical" or not _is_for_it_alone(context, entry, owner)):
         return _for_networkd(context, entry, owner, netdev)
+    if owner.network is not None:
+        return _beside_drop_ins(entry, owner.network, NETPLAN_FILE, "")
     return entry._replace(path=NETPLAN_FILE if netdev["kind"] == "physical" else network_manager.OWN_FILE)
 
 

@@ -9,9 +9,13 @@ from typing import TypedDict
 
 
 class NetworkFile(TypedDict):
-    """A ``.network`` file of systemd-networkd (managers/read.py)."""
+    """A ``.network`` file of systemd-networkd with its drop-ins (managers/read.py).
+
+    ``set_by`` has the last drop-in, ours aside, that sets a key of [Link].
+    """
 
     path: str
+    set_by: dict[str, str]
     match: dict[str, list[str]]
     mtu: str | None
     activation: str | None

@@ -367,7 +367,7 @@ _REDUCERS: dict[str, Callable[[str], str]] = {
     "*/NetworkManager/NetworkManager.conf": _sections(_NM_SPECS),
     "*/NetworkManager/conf.d/*": _sections(_NM_SPECS),
     "/run/NetworkManager/devices/*": _sections({"device": {"managed"}}),
-    "*/systemd/network/*.network": _sections(_NETWORK),
+    "*/systemd/network/*.network*": _sections(_NETWORK),
     "/run/systemd/netif/links/*": _variables("NETWORK_FILE"),
     **dict.fromkeys(NIC_NAMES, public_names),
     f"{PORT_STATES}/*": public_port_state,

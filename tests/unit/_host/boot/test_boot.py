@@ -145,6 +145,7 @@ class TestWishes:
         state = given.two_ports()
         file = {
             "path": "/etc/systemd/network/20-x.network",
+            "set_by": {},
             "match": {"Name": ["ens1"]},
             "mtu": None,
             "activation": None,

@@ -182,6 +182,45 @@ def test_networkd_takes_interfaces_up_unless_its_file_says_otherwise() -> None:
     assert "ActivationPolicy=down\n" in text_of(only(network("Name=ens1"), state="down"))
 
 
+def overridden(document: Any, name: str, link: str, place: str = "/etc") -> tuple[Any, str]:
+    """The host with a drop-in of its user beside its one ``.network`` file, and the drop-in's path."""
+    (base,) = (path for path in document["files"] if path.endswith(".network"))
+    path = f"{place}/systemd/network/{base.rpartition('/')[2]}.d/{name}"
+    document["files"][path] = f"[Link]\n{link}\n[Route]\nMTUBytes=1400\n"
+    return document, path
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "is_refused"),
+    [
+        ("override.conf", "MTUBytes=1500", True),
+        ("override.conf", "MTUBytes=9000", False),
+        ("override.conf", "ActivationPolicy=manual", True),
+        ("override.conf", "ActivationPolicy=always-up", False),
+        ("override.conf", "RequiredForOnline=no", False),
+        ("50-x.conf", "MTUBytes=1500\nActivationPolicy=down", False),
+    ],
+)
+def test_a_drop_in_that_decides_after_ours_is_named(name: str, link: str, is_refused: bool) -> None:
+    document, path = overridden(network("Name=ens1", "MTUBytes=4200"), name, link, "/run")
+    found = only(document)
+    assert found.refusal == (f"{path} sets {link} after our file; change it there" if is_refused else "")
+    assert bool(found.path) != is_refused
+
+
+def test_a_drop_in_counts_as_its_file_does() -> None:
+    assert only(overridden(network("Name=ens1"), "50-x.conf", "Unmanaged=yes")[0]).manager == BOOT_UNIT
+    document, path = overridden(network("Name=ens*", "MTUBytes=9000"), "50-x.conf", "MTUBytes=1500")
+    assert f"{path} has MTUBytes=1500 and does not configure ens1 alone" in only(document).refusal
+
+
+def test_every_drop_in_decides_after_the_file_that_netplan_generates_and_its_mtu_counts_for_several() -> None:
+    document, path = overridden(netplan(), "50-x.conf", "MTUBytes=1500")
+    assert only(document).refusal == f"{path} sets MTUBytes=1500 after our file; change it there"
+    shared = network("Name=en*", "MTUBytes=1500", path="/run/systemd/network/10-netplan-all.network")
+    assert "/run/systemd/network/10-netplan-all.network has MTUBytes=1500" in only(shared).refusal
+
+
 def netplan(name: str = "ens1", match: str = "Name=ens1") -> Any:
     return network(match, path=f"/run/systemd/network/10-netplan-{name}.network")
 

@@ -20,6 +20,7 @@ FILES = {
     "/etc/systemd/network/20-x.network": (
         f"[Match]\nName=ens2f0 ens2f1\nMACAddress=98:03:9b:00:00:01\n[Link]\nMTUBytes=1500\n[Network]\nKey={SECRET}\n"
     ),
+    "/etc/systemd/network/20-x.network.d/x.conf": f"[Link]\nMTUBytes=4200\n[Network]\nKey={SECRET}\n",
     "/etc/NetworkManager/system-connections/x.nmconnection": (
         f"[connection]\nid={SECRET}\ninterface-name=ens2f1\n[wifi-security]\npsk={SECRET}\n"
         f"[ethernet]\nmtu=1500\n[802-1x]\npassword={SECRET}\n"

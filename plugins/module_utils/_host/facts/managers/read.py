@@ -85,13 +85,17 @@ def _network_files(probe: Probe) -> list[str]:
 
 
 def _network_file(probe: Probe, path: str) -> NetworkFile:
-    found = ini.settings(probe.content(path) or "")
+    directories = [f"{place}/{posixpath.basename(path)}.d" for place in networkd.DIRECTORIES]
+    others = [each for each in files_by_name(probe, directories, ".conf") if not each.endswith(networkd.DROP_IN)]
+    texts = {each: ini.settings(probe.content(each) or "") for each in [path, *others]}
+    found = [setting for each in texts.values() for setting in each]
     match: dict[str, list[str]] = {}
     for key, words in ini.lists(found, "Match").items():
         kept = key if key in _MATCH_RULES else _UNJUDGED
         match[kept] = [printable(word, 64) for word in words]
     return {
         "path": printable(path),
+        "set_by": {s.key: printable(each) for each in others for s in texts[each] if s.section == "Link"},
         "match": match,
         "mtu": _short(ini.last(found, "Link", "MTUBytes")),
         "activation": _short(ini.last(found, "Link", "ActivationPolicy")),
