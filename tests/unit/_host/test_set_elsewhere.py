@@ -45,6 +45,11 @@ EIGHT = {
     ),
     "NetworkManager": (PROFILE, "[connection]\ninterface-name=enp1s0f0\n[sriov]\ntotal-vfs=8\n"),
     "NetworkManager, by address": (PROFILE, f"[ethernet]\nmac-address={MAC.upper()}\n[sriov]\ntotal-vfs=8\n"),
+    "NetworkManager itself": (
+        "/usr/lib/NetworkManager/conf.d/10-vfs.conf",
+        "[device-x]\nmatch-device=interface-name:enp9*, driver:igb\nsriov-num-vfs=8\n",
+    ),
+    "NetworkManager itself, for all": ("/etc/NetworkManager/conf.d/10-vfs.conf", "[device]\nsriov-num-vfs=8\n"),
     "ifupdown": (STANZAS, f"iface enp1s0f0 inet manual\n{WRITE.format(port='enp1s0f0')}"),
     "ifupdown, by its variable": (f"{STANZAS}.d/rail", f"iface enp1s0f0 inet manual\n{WRITE.format(port='$IFACE')}"),
     "ifupdown, by its VF": (
@@ -78,6 +83,10 @@ NONE = {
     "a comment": (NETPLAN, f"{ETHERNETS}    enp1s0f0:\n      # virtual-function-count: 8\n      dhcp4: true\n"),
     "a VLAN": (NETPLAN, "network:\n  vlans:\n    v1:\n      id: 1\n      link: enp1s0f0\n"),
     "another profile": (PROFILE, "[connection]\ninterface-name=enp1s0f1\n[sriov]\ntotal-vfs=8\n"),
+    "another device of NetworkManager": (
+        "/etc/NetworkManager/conf.d/10-vfs.conf",
+        "[device]\nmatch-device=interface-name:enp9*\nsriov-num-vfs=8\n[connection]\nsriov-num-vfs=8\n",
+    ),
     "a stanza of another port": (STANZAS, f"iface enp1s0f1 inet manual\n{WRITE.format(port='$IFACE')}"),
     "a condition on another interface": (
         "/etc/network/if-up.d/vfs",

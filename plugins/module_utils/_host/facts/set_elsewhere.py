@@ -7,11 +7,12 @@ netplan: ``virtual-function-count``, or the number of ethernet definitions with 
 ``embedded-switch-mode`` (netplan-yaml(5), src/sriov.c), and ``mtu`` in files after ours. systemd.link(5):
 ``SR-IOVVirtualFunctions=``, or one more than the highest ``VirtualFunction=`` of its [SR-IOV] sections, ``MTUBytes=``,
 and sizes of rings and numbers of channels. NetworkManager: ``total-vfs`` and ``eswitch-mode`` of [sriov], and rings of
-[ethtool] (nm-settings-keyfile(5)). udev(7): ``sriov_numvfs``. sysfs.conf(5), ifupdown (interfaces(5), pre-up and up),
-rc.local, scripts of network managers, and enabled units of systemd with the scripts that they run: commands that write
-a number to a port's ``sriov_numvfs``, or set its e-switch (devlink), its MTU (ip), its rings and channels (ethtool) or
-its QoS. TuneD: ``ring``, ``channels`` and ``mtu`` of [net], for the devices that its section names
-(tuned/plugins/plugin_net.py). Other MTUs of network managers are read with the rest of theirs (managers).
+[ethtool] (nm-settings-keyfile(5)), ``sriov-num-vfs`` of [device] (NetworkManager.conf(5)). udev(7): ``sriov_numvfs``.
+sysfs.conf(5), ifupdown (interfaces(5), pre-up and up), rc.local, scripts of network managers, and enabled units of
+systemd with the scripts that they run: commands that write a number to a port's ``sriov_numvfs``, or set its e-switch
+(devlink), its MTU (ip), its rings and channels (ethtool) or its QoS. TuneD: ``ring``, ``channels`` and ``mtu`` of
+[net], for the devices that its section names (tuned/plugins/plugin_net.py). Other MTUs of network managers are read
+with the rest of theirs (managers).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from fnmatch import fnmatchcase
 from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ..machine.host_files import NETPLAN_FILE
-from ..machine.probe import Probe, parse_int, printable, texts_of
+from ..machine.probe import Probe, files_by_name, parse_int, printable, texts_of
 from .competing_rules import link_files, vfs_by_rules
-from .managers import ifupdown, ini
+from .managers import ifupdown, ini, network_manager
 from .netdev import permanent_mac
 from .shapes import Nic, RdmaDevice, ReadNetdev, SetElsewhere
 from .tuned import read_tuned
@@ -106,7 +107,8 @@ def read_set_elsewhere(
     given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe), *_of_scripts(probe)]
     given += [_Setting({name}, printable(path), key, value) for name, path, key, value in _of_links(probe, read, nics)]
     given += [_Setting({name}, printable(path), VFS, value) for name, path, value in vfs_by_rules(probe, read, nics)]
-    given += _of_tuned(probe, ports, {nic["address"]: nic for nic in nics})
+    by_address = {nic["address"]: nic for nic in nics}
+    given += [*_of_devices(probe, ports, by_address), *_of_tuned(probe, ports, by_address)]
     found: dict[str, list[SetElsewhere]] = {}
     for port in ports:
         keys = {port["name"], str(permanent_mac(port)).lower(), str(port["pci"])}
@@ -142,6 +144,19 @@ def _of_profiles(probe: Probe) -> Iterator[_Setting]:
             value = ini.last(settings, section, written)
             if value and (key != ESWITCH or value in _MODES):
                 yield _Setting(known, printable(path), key, _MODES[value] if key == ESWITCH else value)
+
+
+def _of_devices(probe: Probe, ports: Iterable[ReadNetdev], nics: Mapping[str, Nic]) -> Iterator[_Setting]:
+    """Yield how many VFs NetworkManager makes without a profile (nm-device.c, device_init_static_sriov_num_vfs)."""
+    for path, text in texts_of(probe, files_by_name(probe, network_manager.DIRECTORIES, ".conf")):
+        for section, settings in ini.sections(text):
+            value = ini.last(settings, section, "sriov-num-vfs") if section.startswith("device") else None
+            specs = re.split(r"[,;\s]+", ini.last(settings, section, "match-device") or "*")
+            for port in ports if value else ():
+                nic = nics.get(str(port["pci"]))
+                driver = (nic["driver"] if nic is not None else None) or ""
+                if network_manager.fits(port["name"], str(permanent_mac(port)).lower(), driver, specs):
+                    yield _Setting({port["name"]}, printable(path), VFS, str(value))
 
 
 def _of_stanzas(probe: Probe) -> Iterator[_Setting]:

@@ -22,6 +22,7 @@ from ...spec.routes import MAIN, Route, Rule
 from ..manager_shapes import Profile
 from . import ini
 
+DIRECTORIES = ("/etc/NetworkManager/conf.d", "/run/NetworkManager/conf.d", "/usr/lib/NetworkManager/conf.d")
 OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
 # The first line of each interface in our file.
 OWN_SECTION = re.compile(r"\[connection-rdma-fabric-(.+)\]")

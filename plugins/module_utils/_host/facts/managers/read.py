@@ -24,7 +24,6 @@ _TARGETS = ("multi-user.target.wants", "network-online.target.wants", "network.t
 _MASK = "/dev/null"
 _NETWORKD_LINKS = "/run/systemd/netif/links"
 _NM_DEVICES = "/run/NetworkManager/devices"
-_NM_CONFIGURATION = ("/etc/NetworkManager/conf.d", "/run/NetworkManager/conf.d", "/usr/lib/NetworkManager/conf.d")
 _NM_MAIN_FILE = "/etc/NetworkManager/NetworkManager.conf"
 # The order in which it reads them (NetworkManager, src/core/nm-config.c, read_entire_config).
 _NM_ORDER = ("/usr", "/run", _NM_MAIN_FILE, "/etc")
@@ -110,7 +109,7 @@ def _read_network_manager(probe: Probe, devices: Mapping[str, str]) -> NetworkMa
         value = ini.last(state, "device", "managed")
         if value is not None:
             managed[name] = value.lower() in _TRUE
-    paths = sorted([_NM_MAIN_FILE, *files_by_name(probe, _NM_CONFIGURATION, ".conf")], key=_nm_order)
+    paths = sorted([_NM_MAIN_FILE, *files_by_name(probe, network_manager.DIRECTORIES, ".conf")], key=_nm_order)
     found = [setting for path in paths for setting in ini.settings(probe.content(path) or "")]
     return {
         "managed": managed,
