@@ -31,6 +31,8 @@ OTHER_CARDS = "other_cards"
 _PYTHON = "/usr/bin/python3"
 _OWN_INTERPRETER = "/proc/self/exe"
 _OF_USERS = ("/home/", "/root/")
+# Among them is a second Python of the distribution, which its next release may not have.
+_GIVES_WAY = (*_OF_USERS, "/usr/bin/")
 _NEW_ENOUGH = re.compile(r"/python3\.(?:[89]|[1-9]\d)\Z")
 # systemd orders what is mounted from there after the network, and so after the boot unit (systemd.mount(5), _netdev).
 _REMOTE = tuple(f"/run/systemd/generator/remote-fs.target.{kind}" for kind in ("requires", "wants"))
@@ -78,7 +80,7 @@ def read_boot_state(
 
 
 def _python(probe: Probe) -> str:
-    """Return the interpreter for the boot unit: the generic path if it is this code's interpreter, else that one's."""
+    """Return the interpreter for the boot unit: the generic path if it leads to this code's or outlives it."""
     # An update may have replaced the file since (proc_pid_exe(5)); the new one has the same path.
     own = (probe.target(_OWN_INTERPRETER) or "").partition(" (deleted)")[0]
     try:
@@ -86,7 +88,7 @@ def _python(probe: Probe) -> str:
     except HostError:
         general = None
     # SELinux lets systemd start nothing of a user's.
-    is_usable = own.startswith(_OF_USERS) and _NEW_ENOUGH.search(general or "")
+    is_usable = own.startswith(_GIVES_WAY) and _NEW_ENOUGH.search(general or "")
     return _PYTHON if own in ("", general) or is_usable else printable(own)
 
 

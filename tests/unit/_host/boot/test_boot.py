@@ -348,8 +348,10 @@ class TestUnit:
         assert "ExecStart=/opt/python/bin/python3.12 -I -S" in kernel.read(UNIT_FILE)
 
     @pytest.mark.parametrize(("general", "used"), [("python3.9", True), ("python3.6", False), ("python3.13", True)])
-    def test_an_interpreter_of_a_user_gives_way_to_the_one_of_the_system(self, general: str, used: bool) -> None:
-        own = "/home/deploy/.pyenv/versions/3.12.1/bin/python3.12"
+    @pytest.mark.parametrize("own", ["/home/deploy/.pyenv/versions/3.12.1/bin/python3.12", "/usr/bin/python3.12"])
+    def test_an_interpreter_of_a_user_and_a_second_one_give_way_to_the_one_of_the_system(
+        self, general: str, used: bool, own: str
+    ) -> None:
         kernel = host(**{own: "", f"/usr/bin/{general}": ""})
         kernel.tree.add_link("/usr/bin/python3", general)
         kernel.tree.add_link("/proc/self/exe", own)
