@@ -27,7 +27,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontex
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.typography import (
     begins_typeset,
     cleaned,
+    hidden,
+    led_by,
     lost_indentation,
+    no_field,
     repaired,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
@@ -49,10 +52,13 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", re.ASCII)
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_FIELD = re.compile(r":(?:\s|$)")
+_NO_COLON, _NO_VALUES = "could not find expected ':'", "mapping values are not allowed"
 _MOST_DIGITS = 100
 # Of signed and of unsigned numbers: API servers refuse or round what is beyond.
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _TOO_LARGE, _SMALLER = "which 64 bits do not hold", "quote it, or give a smaller number"
+_FIRST_FIELDS = (("apiVersion",), ("kind",))
 _TRUE = ("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON")
 _FALSE = ("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF")
 _NULL = ("", "~", "null", "Null", "NULL")
@@ -162,12 +168,19 @@ def read_text(source: str, text: str) -> list[Document]:
     if blanks:
         problem = f"has {blanks} characters of white space that YAML does not know; they are taken for blanks"
         reading.notices.append(Notice(source, "", problem, "they come from a web page or a word processor", line))
+    for line in hidden(text):
+        problem = "has a character of no width inside a text: what is named with it is another name"
+        reading.notices.append(Notice(source, "", problem, "type that text anew if it is not meant", line))
     control = _CONTROL.search(text)
     if control is not None:
         line = text.count("\n", 0, control.start()) + 1
         reading.note("is a binary file", f"it holds the character {control.group()!a}", line)
         raise InvalidInput(reading.violations)
     is_json = text.lstrip()[:1] in ("{", "[") and source.endswith(".json")
+    led = led_by(reading.text)
+    if led:
+        reading.note(f"has {led} before each line", "paste it without", 1)
+        raise InvalidInput(reading.violations)
     flat = None if is_json else lost_indentation(text)
     if flat is not None:
         names = ", ".join(flat[1][:4]) + (", ..." if len(flat[1]) > 4 else "")
@@ -186,7 +199,9 @@ def _json_document(text: str, reading: _Reading) -> list[Document]:
     content, problems = parse_json(text)
     for problem in problems:
         found = re.search(r"at line (\d+)", problem.problem)
-        reading.note(problem.problem, problem.hint, int(found[1]) if found else None)
+        several = "give several objects as items of one List, as kubectl get --output=json does; "
+        hint = several if "Extra data" in problem.problem else ""
+        reading.note(problem.problem, f"{hint}{problem.hint}", int(found[1]) if found else None)
     for path, number in _large_numbers(content, ()):
         reading.note(f"is {number}, {_TOO_LARGE}", _SMALLER, None, path)
     if reading.violations:
@@ -240,10 +255,10 @@ def _yaml_documents(text: str, reading: _Reading) -> Iterator[Document]:
                 lines, notices = builder.lines, reading.notices
                 yield Document(reading.source, content, lines, builder.written, builder.blocks, notices)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
         about = " ".join(part for part in (error.problem, error.context) if part)
-        hint = _yaml_hint(reading.text, mark, error.problem or "")
-        reading.note(f"is not valid YAML: {about}", hint, mark.line + 1 if mark else None)
+        line = _culprit(reading.text, error)
+        hint = _yaml_hint(reading.text, line, error.problem or "")
+        reading.note(f"is not valid YAML: {about}", hint, None if line is None else line + 1)
     except (yaml.YAMLError, ValueError) as error:
         reading.note(f"is not valid YAML: {str(error).splitlines()[0]}")
     except _Flaw as flaw:
@@ -259,19 +274,33 @@ def _refuse_depth(text: str) -> None:
             raise _Flaw(event, (), f"is deeper than {MAX_DEPTH} levels", "flatten it")
 
 
-def _yaml_hint(lines: list[str], mark: Any, problem: str) -> str:
-    """Return the next step after a syntax error, from the line it was seen at."""
-    if mark is None or mark.line >= len(lines):
+def _culprit(lines: list[str], error: Any) -> int | None:
+    """Return the line that an error comes from, counted from 0: one that is no field shows only further down."""
+    mark, problem = error.problem_mark or error.context_mark, error.problem or ""
+    if mark and problem.startswith(_NO_VALUES):
+        above = max((number for number in range(mark.line) if lines[number].strip()), default=mark.line)
+        if not _FIELD.search(lines[above]):
+            return above
+    if error.context_mark and problem.startswith(_NO_COLON):
+        mark = error.context_mark
+    return mark.line if mark else None
+
+
+def _yaml_hint(lines: list[str], number: int | None, problem: str) -> str:
+    """Return the next step after a syntax error, from the line that it comes from."""
+    if number is None or number >= len(lines):
         return "the text ends too early: a quote or bracket is not closed"
-    line = lines[mark.line]
+    line = lines[number]
     if line.startswith("\t") or "\t" in line[: len(line) - len(line.lstrip())]:
         return "indent with blanks: YAML allows no tabs there"
-    if repaired(line):
-        return f"write: {repaired(line)[:60]}"
-    if problem.startswith("mapping values are not allowed") and mark.line and ":" in lines[mark.line - 1]:
-        above = lines[mark.line - 1].strip()[:60]
+    stray = no_field(line, surely=problem.startswith((_NO_COLON, _NO_VALUES)) and not _FIELD.search(line))
+    if stray or repaired(line):
+        return stray or f"write: {repaired(line)[:60]}"
+    if problem.startswith(_NO_VALUES) and number and ":" in lines[number - 1]:
+        above = lines[number - 1].strip()[:60]
         return f"it stands below a line with a value ({above}): a line is missing between them, or blanks are too many"
-    return f"near: {line.strip()[:60]}"
+    ended = "if another document begins here, put --- above it; " if "<document start>" in problem else ""
+    return f"{ended}near: {line.strip()[:60]}"
 
 
 @dataclass
@@ -336,7 +365,9 @@ class _Builder:
             if key in found:
                 line = self.lines.get(member)
                 line_now = key_node.start_mark.line + 1
-                self.reading.note("is given twice in one mapping", f"it is also at line {line}", line_now, member)
+                begins = "put --- above it if another document begins here; " if member in _FIRST_FIELDS else ""
+                hint = f"{begins}it is also at line {line}"
+                self.reading.note("is given twice in one mapping", hint, line_now, member)
                 continue
             is_scalar = isinstance(value_node, yaml.ScalarNode)
             self.lines[member] = (value_node if is_scalar else key_node).start_mark.line + 1

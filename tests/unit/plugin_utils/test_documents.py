@@ -334,6 +334,40 @@ class TestPastedText:
         assert found.problem == "has lost its indentation: nothing stands below metadata, spec"
         assert read_text("p.yaml", "kind: Pod\nspec:\ncontainers:\n- name: b\n")
 
+    @pytest.mark.parametrize(
+        ("text", "line", "step"),
+        [
+            ("cat <<EOF | kubectl apply -f -\nkind: Pod\nspec: {}\nEOF\n", 1, "take out this command and the line"),
+            ("kind: Pod\nspec: {}\nEOF\n", 3, "take the line out: EOF"),
+            ("$ cat pod.yaml\n\nkind: Pod\nspec: {}\n", 1, "take out this line of a shell: $ cat pod.yaml"),
+            ("kind: Pod\nspec: {}\n[root@a ~]# \n", 3, "take out this line of a shell: [root@a ~]#"),
+            ("```yaml\nkind: Pod\nspec: {}\n```\n", 1, "take out the fence of Markdown"),
+            ("Copy\nCopied!\nkind: Pod\nspec: {}\n", 2, "take the line out: Copied!"),
+            ("kind: Pod\nspec: {}\n----\nkind: Pod\n", 3, "write --- at the left edge"),
+            ("kind: Pod\nspec: {}\nkind: Pod\n", 3, "put --- above it"),
+            ("kind: Pod\nspec:\n  a: &quot;b&quot;\n", 3, 'write: a: "b"'),
+            ("kind: Pod\nspec:\n  a: |\n{\n}\nb: c\n", 4, "indent it further than the field whose text it is"),
+            ("kind: Pod\n<<<<<<< HEAD\nspec: {}\n", 2, "take the line out: <<<<<<< HEAD"),
+            ("1 kind: Pod\n2 spec:\n3   a: b\n", 1, "paste it without"),
+            ("> kind: Pod\n> spec:\n>   a: b\n", 1, "paste it without"),
+            ("kind: Pod\nspec:\n  a b\n  c: d\n", 3, "write a field (NAME: VALUE), or take the line out: a b"),
+        ],
+    )
+    def test_a_line_that_is_no_part_of_the_document_is_named_with_what_to_do(
+        self, text: str, line: int, step: str
+    ) -> None:
+        found = violations_of(text)[0]
+        assert (found.line, step in found.hint) == (line, True), found
+
+    def test_several_objects_of_a_json_file_are_to_be_one_list(self) -> None:
+        (found,) = violations_of('{"kind": "Pod"}\n{"kind": "Pod"}\n', "p.json")
+        assert "items of one List" in found.hint
+
+    def test_a_character_of_no_width_is_dropped_from_a_word_and_named_inside_quotes(self) -> None:
+        (document,) = read_text("p.yaml", 'a: en\u00ads1\nb: "ens2\u200b"\n')
+        assert document.content == {"a": "ens1", "b": "ens2\u200b"}
+        assert [notice.line for notice in document.notices] == [1, 2]
+
     def test_a_line_that_is_missing_above_another_is_the_cause(self) -> None:
         (found,) = violations_of("kind: Pod\n  name: a\n")
         assert "below a line with a value (kind: Pod)" in found.hint
