@@ -429,6 +429,10 @@ class TestPoolConfig:
             found = [each.path for each in fabric_of(*pools).violations]
             assert found == ["spec.nodeSelector"] * refused
 
+    def test_one_for_open_vswitch_is_no_pool_of_nodes(self) -> None:
+        offload = resource("SriovNetworkPoolConfig", "offload", {"ovsHardwareOffloadConfig": {"name": "worker"}})
+        fabric_of(offload, self.pool(rdmaMode="shared", nodeSelector={"matchLabels": {"a": "1"}})).accepted()
+
     def test_what_does_nothing_here_is_named(self) -> None:
         fabric = fabric_of(
             self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"name": "a", "otherConfig": {"b": "c"}})

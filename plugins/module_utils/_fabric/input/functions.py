@@ -283,11 +283,15 @@ def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """One SriovNetworkPoolConfig: what it asks of hosts, the requirements on its nodes, and where its spec stands."""
+    """One SriovNetworkPoolConfig: what it asks of hosts, the requirements on its nodes, and where its spec stands.
+
+    One that ``offloads`` is for Open vSwitch, and no pool of nodes.
+    """
 
     request: dict[str, Any]
     requirements: list[Mapping[str, Any]]
     place: Place
+    offloads: bool
 
 
 def read_pool_config(resource: Resource) -> PoolConfig:
@@ -307,15 +311,17 @@ def read_pool_config(resource: Resource) -> PoolConfig:
         "netns_mode": spec.get("rdmaMode"),
     }
     of_labels = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
-    return PoolConfig(request, [*of_labels, *terms], place)
+    offloads = bool((spec.get("ovsHardwareOffloadConfig") or {}).get("name"))
+    return PoolConfig(request, [*of_labels, *terms], place, offloads)
 
 
 def check_pools(configs: Iterable[PoolConfig]) -> None:
     """Refuse a pool whose nodes are all of another one: the operator changes no node of two pools.
 
-    Nodes that only happen to have the labels of both are told where hosts were read.
+    Nodes that only happen to have the labels of both are told where hosts were read. It passes over those for Open
+    vSwitch (``findNodePoolConfig``).
     """
-    for one, other in combinations(configs, 2):
+    for one, other in combinations([config for config in configs if not config.offloads], 2):
         if _implies(one.requirements, other.requirements) or _implies(other.requirements, one.requirements):
             problem = f"selects nodes of {one.request['source']}, and a node is of one pool"
             other.place.at("nodeSelector").violation(problem, "give them different values of one label")
