@@ -70,6 +70,10 @@ def test_a_hint_shows_the_line_or_says_that_the_text_ends() -> None:
     # As in the operator's example sriov-ib-network.yaml since 25.10.
     assert parse_json('{\n  "poolName": "my-pool",\n}\n')[1][0].hint == "take out the comma before }"
     assert parse_json('["a", ]')[1][0].hint == "take out the comma before ]"
+    assert parse_json("{'a': 1}")[1][0].hint == "JSON has double quotes only; near: {'a': 1}"
+    for comment in ("# x", "// x"):
+        (problem,) = parse_json(f'{{\n  "a": 1, {comment}\n  "b": 2\n}}')[1]
+        assert problem.hint.startswith("JSON has no comments: take it out; near:")
     assert "not closed" in parse_json('{"a": [1')[1][0].hint
 
 

@@ -14,6 +14,9 @@ MAX_LENGTH = 1024 * 1024
 """Longest text that is looked at, in characters: a ConfigMap or an object in etcd holds no more."""
 
 _MOST_DIGITS = 100
+# What other languages have at the place of a mistake, and what to do about it.
+_NO_COMMENTS = "JSON has no comments: take it out; "
+_OF_OTHERS = {"'": "JSON has double quotes only; ", "#": _NO_COMMENTS, "/": _NO_COMMENTS}
 
 
 class Problem(NamedTuple):
@@ -116,4 +119,7 @@ def _near(text: str, position: int) -> str:
     if (text[position] == "," or text[:position].rstrip().endswith(",")) and after[:1] in ("}", "]"):
         return f"take out the comma before {after[0]}"
     line = text[:position].rsplit("\n", 1)[-1] + text[position:].split("\n", 1)[0]
-    return f"write: {repaired(line)[:60]}" if repaired(line) else f"near: {line.strip()[:60]}"
+    if repaired(line):
+        return f"write: {repaired(line)[:60]}"
+    step = _OF_OTHERS.get(text[position:][:1] or " ", "")
+    return f"{step}near: {line.strip()[:60]}"
