@@ -177,8 +177,8 @@ class TestPlugin:
         ({**VDPA, "isRdma": True}, "spec.vdpaType", "excludes isRdma"),
         ({**VDPA, "deviceType": "vfio-pci"}, "spec.vdpaType", "needs the driver of the card"),
         ({**VDPA, "nicSelector": {"vendor": "8086"}}, "spec.vdpaType", "vendor 15b3 only"),
-        ({"bridge": {}}, "spec.bridge", "ovs-vsctl"),
-        ({"devlinkParams": {}}, "spec.devlinkParams", "devlink dev param set"),
+        ({"bridge": {"ovs": {}}}, "spec.bridge", "ovs-vsctl"),
+        ({"devlinkParams": {"params": [{"name": "a"}]}}, "spec.devlinkParams", "devlink dev param set"),
     ],
 )
 def test_what_the_webhook_refuses_or_nothing_here_does_is_refused(spec: dict[str, Any], path: str, words: str) -> None:

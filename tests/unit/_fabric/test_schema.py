@@ -18,7 +18,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.finding
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
     Field,
     Model,
+    mapping,
     record,
+    refused,
     text,
     walk,
     whole,
@@ -222,6 +224,13 @@ def test_a_number_where_text_belongs_is_quoted_as_its_author_wrote_it() -> None:
     Model("thing", record("a thing", {"version": text("version")})).read({"version": 24.1}, Place(findings, document))
     assert findings.violations[0].line == 4
     assert findings.violations[0].hint == 'quote it: "24.10"'
+
+
+def test_an_empty_field_that_is_refused_asks_for_nothing() -> None:
+    findings = Findings()
+    model = Model("thing", record("a thing", {"bridge": refused(mapping("a bridge", text("x")), "no", "leave it out")}))
+    assert model.read({"bridge": {}}, Place(findings, Document("a", {}))) == {}
+    assert not findings.violations
 
 
 def test_a_number_as_text_is_told_of_templates_where_one_may_have_given_it() -> None:
