@@ -136,7 +136,8 @@ def hint_of_digits(value: object, *, variable: bool) -> str:
 
 def shown(value: object) -> str:
     """Return a value as it can stand in a message: on one line, quoted if it is text, not too long."""
-    text = one_line(f'"{value}"' if isinstance(value, str) else str(value))
+    plain = str(value).lower() if isinstance(value, bool) else str(value)
+    text = one_line(f'"{value}"' if isinstance(value, str) else plain)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 

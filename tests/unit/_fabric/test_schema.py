@@ -226,6 +226,19 @@ def test_a_number_where_text_belongs_is_quoted_as_its_author_wrote_it() -> None:
     assert findings.violations[0].hint == 'quote it: "24.10"'
 
 
+@pytest.mark.parametrize(
+    ("written", "choices", "right"),
+    [(True, ("on", "off"), "on"), (False, ("on", "off"), "off"), (True, (), "true"), (False, ("a", "b"), "false")],
+)
+def test_a_boolean_where_text_belongs_is_quoted_as_yaml_has_it(
+    written: bool, choices: tuple[str, ...], right: str
+) -> None:
+    findings = Findings()
+    model = Model("thing", record("a thing", {"trust": text("trust", choices=choices)}))
+    model.read({"trust": written}, Place(findings, Document("rdma_fabric_thing", None)))
+    assert findings.violations[0].hint == f'quote it: "{right}"'
+
+
 def test_an_empty_field_that_is_refused_asks_for_nothing() -> None:
     findings = Findings()
     model = Model("thing", record("a thing", {"bridge": refused(mapping("a bridge", text("x")), "no", "leave it out")}))

@@ -216,7 +216,9 @@ def _has_type(field: Field, value: Any) -> bool:
 def _type_hint(field: Field, value: Any, place: Place) -> str:
     """Return how to write a value of the right type."""
     if field.type == "text" and isinstance(value, (bool, int, float)):
-        return f'quote it: "{place.written or shown(value)}"'
+        switch = ("off", "on")[bool(value)]
+        meant = switch if isinstance(value, bool) and switch in field.choices else shown(value)
+        return f'quote it: "{place.written or meant}"'
     if field.type == "text" and isinstance(value, Mapping):
         return "it is JSON as text: put a | after the colon, or quote it"
     digits = hint_of_digits(value, variable=place.document.line(place.path) is None)
