@@ -50,6 +50,11 @@ def test_what_helm_leaves_unread_of_a_values_file_is_refused(engine: str) -> Non
     assert not of_values_files("nfd: {enabled: true}\n", "nfd: {enabled: false}\n", engine=engine).violations
 
 
+@pytest.mark.parametrize("heading", ["USER-SUPPLIED VALUES", "COMPUTED VALUES"])
+def test_the_heading_of_helm_get_values_is_no_value(heading: str) -> None:
+    assert not of_values_files(f"{heading}:\nnfd: {{enabled: true}}\n").violations
+
+
 def test_a_manifest_among_the_values_is_refused_as_one() -> None:
     (found,) = of_values_files("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n").violations
     assert found.hint == "give it in rdma_fabric_manifests"

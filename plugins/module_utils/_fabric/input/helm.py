@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, shown
@@ -18,6 +18,7 @@ from .helm_values import CHART, CONTAINER_CHART, POLICY_SECTIONS
 from .pools import note
 
 _CHART_ONLY = ("deploy", "resources", "initContainer")
+_HEADINGS = ("USER-SUPPLIED VALUES", "COMPUTED VALUES")
 _SECONDARY_DEFAULTS = ("cniPlugins", "multus")
 """Parts of ``secondaryNetwork`` that the chart deployed unless told not to, in every release that had them."""
 
@@ -65,7 +66,10 @@ class _Values:
 
 
 def values_among(documents: Iterable[Document], findings: Findings) -> list[Document]:
-    """Return the documents that are values; note manifests among them, and what Helm leaves unread of a file."""
+    """Return the documents that are values; note manifests among them, and what Helm leaves unread of a file.
+
+    The first line of ``helm get values`` is none of them.
+    """
     found: list[Document] = []
     for document in documents:
         place = Place(findings, document)
@@ -75,6 +79,9 @@ def values_among(documents: Iterable[Document], findings: Findings) -> list[Docu
         elif of_file:
             problem = "is a second document, and Helm reads the first of a file alone"
             place.violation(problem, "write both as one, or give each a file of its own")
+        elif isinstance(document.content, Mapping):
+            values = {key: value for key, value in document.content.items() if key not in _HEADINGS or value}
+            found.append(replace(document, content=values))
         else:
             found.append(document)
     return found
