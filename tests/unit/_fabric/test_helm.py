@@ -301,5 +301,12 @@ class TestSet:
     def test_what_is_no_assignment_is_reported(self, setting: str) -> None:
         assert "key.path=value" in Fabric([], [], settings_of_helm=["nfd.enabled=true", setting]).wrong("[1]").hint
 
+    @pytest.mark.parametrize(
+        "setting", ["--set nfd.enabled=true", "\u2014set a=1", "'a=1'", 'a.b="c"', "a='b,c'", "--set-string a=b"]
+    )
+    def test_what_is_written_for_a_shell_is_reported(self, setting: str) -> None:
+        found = Fabric([], [], settings_of_helm=["nfd.enabled=true", setting]).wrong("[1]")
+        assert "without --set and without the quotes" in found.hint
+
     def test_a_path_through_a_value_is_reported(self) -> None:
         assert of_text(settings_of_helm=["a=1", "a.b=2"]).wrong("[1]")

@@ -31,6 +31,7 @@ _OTHER_OPERATORS = {
     ),
 }
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
+_OF_A_SHELL = re.compile(r"""\s*[-"'\u2014]|[^=]*=\s*(["']).*\1\s*$""")
 _KEY = re.compile(r"((?:\\.|[^\\.=\[])+)((?:\[\d{1,3}\])*)", re.ASCII)
 
 
@@ -335,6 +336,10 @@ def values_of_settings(settings: Iterable[str], findings: Findings, source: str)
     place = Place(findings, Document(source, None))
     given = list(settings)
     for index, setting in enumerate(given):
+        if _OF_A_SHELL.match(setting):
+            hint = "write key.path=value, without --set and without the quotes that a shell takes away"
+            place.at(index).violation(f"is written for a shell: {setting[:80]!r}", hint)
+            continue
         for assignment in _split(setting, ","):
             key, equals, value = assignment.partition("=")
             path = _set_path(key)
