@@ -54,6 +54,7 @@ _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _FIELD = re.compile(r":(?:\s|$)")
 _NO_COLON, _NO_VALUES = "could not find expected ':'", "mapping values are not allowed"
+_NO_KEY = "did not find expected key"
 _MOST_DIGITS = 100
 # Of signed and of unsigned numbers: API servers refuse or round what is beyond.
 _LEAST, _MOST = -(2**63), 2**64 - 1
@@ -257,7 +258,7 @@ def _yaml_documents(text: str, reading: _Reading) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         about = " ".join(part for part in (error.problem, error.context) if part)
         line = _culprit(reading.text, error)
-        hint = _yaml_hint(reading.text, line, error.problem or "")
+        hint = _yaml_hint(reading.text, line, about)
         reading.note(f"is not valid YAML: {about}", hint, None if line is None else line + 1)
     except (yaml.YAMLError, ValueError) as error:
         reading.note(f"is not valid YAML: {str(error).splitlines()[0]}")
@@ -275,15 +276,25 @@ def _refuse_depth(text: str) -> None:
 
 
 def _culprit(lines: list[str], error: Any) -> int | None:
-    """Return the line that an error comes from, counted from 0: one that is no field shows only further down."""
+    """Return the line that an error comes from, counted from 0.
+
+    One that is no field, or has a quote that is not closed, shows only further down.
+    """
     mark, problem = error.problem_mark or error.context_mark, error.problem or ""
     if mark and problem.startswith(_NO_VALUES):
         above = max((number for number in range(mark.line) if lines[number].strip()), default=mark.line)
         if not _FIELD.search(lines[above]):
             return above
-    if error.context_mark and problem.startswith(_NO_COLON):
+    if mark and problem.startswith(_NO_KEY):
+        odd = [number for number in range(mark.line + 1) if _has_odd_quote(lines, number)]
+        return odd[-1] if len(odd) % 2 else mark.line
+    if error.context_mark and (problem.startswith(_NO_COLON) or "quoted scalar" in (error.context or "")):
         mark = error.context_mark
     return mark.line if mark else None
+
+
+def _has_odd_quote(lines: list[str], number: int) -> bool:
+    return number < len(lines) and lines[number].replace('\\"', "").count('"') % 2 == 1
 
 
 def _yaml_hint(lines: list[str], number: int | None, problem: str) -> str:
@@ -299,8 +310,18 @@ def _yaml_hint(lines: list[str], number: int | None, problem: str) -> str:
     if problem.startswith(_NO_VALUES) and number and ":" in lines[number - 1]:
         above = lines[number - 1].strip()[:60]
         return f"it stands below a line with a value ({above}): a line is missing between them, or blanks are too many"
-    ended = "if another document begins here, put --- above it; " if "<document start>" in problem else ""
-    return f"{ended}near: {line.strip()[:60]}"
+    return f"{_reason(problem, _has_odd_quote(lines, number))}: {line.strip()[:60]}"
+
+
+def _reason(problem: str, is_odd: bool) -> str:
+    """Return what to do about a line with a syntax error; ``is_odd``: it has a quote without another."""
+    if "escape character" in problem:
+        return "a backslash needs a second one inside double quotes, or take single ones"
+    if is_odd or "quoted scalar" in problem:
+        return "a quote is not closed"
+    if problem.startswith(_NO_KEY):
+        return "the blanks in front of it, or quotes in it, do not fit; near"
+    return "if another document begins here, put --- above it; near" if "<document start>" in problem else "near"
 
 
 @dataclass

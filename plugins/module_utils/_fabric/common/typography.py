@@ -34,6 +34,7 @@ _ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+);", re.ASCII)
 _NUMBER = re.compile(r"\s*(\d{1,6})(?:[\s:|.)]|$)", re.ASCII)
 _MARKS = (">", "+", "|")
 _FEW_LINES = 2
+_NO_BLANK = re.compile(r"\s*[\w.-]+:[^\s:]+$")
 # Lines of pages, shells and mails that are no field, and what to do about each.
 _STRAY = (
     (re.compile(r"\s*(?:```|~~~)"), "take out the fence of Markdown"),
@@ -87,6 +88,8 @@ def no_field(line: str, *, surely: bool) -> str:
         return f"{step}: {shown}" if step else ""
     if shown[:1] in ("{", "}", "[", "]", '"', "'"):
         return f"indent it further than the field whose text it is: {shown}"
+    if _NO_BLANK.match(line):
+        return f"put a blank after the colon: {shown}"
     return f"write a field (NAME: VALUE), or take the line out: {shown}"
 
 
