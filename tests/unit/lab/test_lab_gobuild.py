@@ -76,11 +76,6 @@ def test_key_changes_with_every_input_and_with_nothing_else(recipe: Recipe, tmp_
     assert all(other.startswith("example-") for other in others)
 
 
-def test_unknown_machine_is_named() -> None:
-    with pytest.raises(ProgramsUnavailable, match="x86_64 and aarch64, not on s390x"):
-        gobuild.go_architecture("s390x")
-
-
 def test_environment_keeps_proxies_and_drops_what_would_change_the_result() -> None:
     user = {
         "GOFLAGS": "-mod=vendor -tags=x",
@@ -122,18 +117,6 @@ def test_installed_go_has_to_be_new_enough(tmp_path: Path, says: str, status: in
     assert found == (str(tmp_path / "bin" / "go") if usable else None)
 
 
-def test_go_may_be_missing(tmp_path: Path) -> None:
-    assert gobuild.installed_go((1, 25, 0), {"PATH": str(tmp_path)}) is None
-    assert gobuild.installed_go((1, 25, 0), {}) is None
-
-
-def test_required_go_is_read_from_the_module(recipe: Recipe) -> None:
-    assert gobuild.required_go(recipe) == (1, 25, 0)
-    (recipe.module_dir / "go.mod").write_text("module example.com/lab\n")
-    with pytest.raises(ProgramsUnavailable, match="names no Go release"):
-        gobuild.required_go(recipe)
-
-
 def test_build_runs_once_and_a_failed_one_leaves_nothing_to_use(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,43 +148,6 @@ def test_build_runs_once_and_a_failed_one_leaves_nothing_to_use(
     assert len(made) == 2
     assert made[1].startswith(f"{recipe.module_dir} -mod=readonly build -v -trimpath -mod=readonly -buildvcs=false")
     assert "building one (1 of 1 of example)" in lines
-
-
-def go_with_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Put a ``go`` on PATH that builds anything and keeps example.com/script in the module cache."""
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    go = tmp_path / "bin" / "go"
-    go.parent.mkdir()
-    go.write_text(
-        "#!/bin/sh\n"
-        '[ "$1" = env ] && echo go1.26.0 && exit 0\n'
-        f'[ "$*" = "list -m -f {{{{.Dir}}}} example.com/script" ] && echo {tmp_path}/script && exit 0\n'
-        '[ "$1" = list ] && echo "not a known dependency" >&2 && exit 1\n'
-        'while [ "$1" != -o ]; do shift; done; echo program > "$2"\n'
-    )
-    go.chmod(0o755)
-    return {"PATH": f"{go.parent}:/usr/bin:/bin"}
-
-
-def test_files_of_modules_lie_beside_the_programs(
-    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    env = go_with_modules(tmp_path, monkeypatch)
-    (tmp_path / "script" / "hack").mkdir(parents=True)
-    (tmp_path / "script" / "hack" / "run.sh").write_text("upstream's\n")
-    with_file = recipe._replace(files=(ModuleFile("example.com/script", "hack/run.sh"),))
-    directory = gobuild.build(with_file, tmp_path / "cache", env, lambda line: None)
-    assert (directory / "run.sh").read_text() == "upstream's\n"
-    unknown = recipe._replace(files=(ModuleFile("example.com/other", "run.sh"),))
-    with pytest.raises(ProgramsUnavailable, match=r"list -m .*example.com/other in .* not a known dependency"):
-        gobuild.build(unknown, tmp_path / "cache", env, lambda line: None)
-
-
-def test_progress_says_what_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gobuild, "PROGRESS_SECONDS", 0.05)
-    lines: list[str] = []
-    gobuild.run_logged(["sh", "-c", "echo k8s.io/api; sleep 0.5"], tmp_path / "log", "building x", lines.append)
-    assert any(line.startswith("building x: ") and line.endswith("(k8s.io/api)") for line in lines)
 
 
 def interrupted_build(directory: Path) -> None:
