@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools.fleet import differences, shown
+from tools.fleet import differences
 from tools.playbook import PlaybookRun
 
 UNCHANGED = {"created": 0, "configured": 0, "deleted": 0, "kept": 0, "unchanged": 40}
@@ -43,11 +43,3 @@ def test_two_equal_runs_differ_in_nothing() -> None:
 def test_every_change_is_said(second: PlaybookRun, after: dict[str, Any], said: str) -> None:
     problems = differences(second, found({"a": "sha256:1"}), after)
     assert any(said in problem for problem in problems), problems
-
-
-def test_the_end_says_what_was_shown() -> None:
-    after = found({"a": "sha256:1"})
-    after["report"]["summary"] = {"headline": "7 hosts planned"}
-    said = "\n".join(shown(run(), run(), after, {"created": 39}))
-    for text in ("7 hosts planned", "39 objects created", "nothing changed: 40 objects", "report.html", "discover"):
-        assert text in said

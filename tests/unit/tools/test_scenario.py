@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, 
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools import booted, scenario
 from tools.checkout import CHECKOUT
-from tools.scenario import main, on_own_hosts, run_recorded, run_roce_shared
+from tools.scenario import on_own_hosts, run_roce_shared
 
 
 class StandInLab:
@@ -41,8 +41,6 @@ class Machine:
     def run(self, argv: list[str], _folder: Path, environment: Mapping[str, str]) -> int:
         assert argv[1:] == ["test", "--scenario-name", "roce-shared"]
         self.environment = environment
-        if self.status < 0:
-            raise KeyboardInterrupt
         return self.status
 
 
@@ -77,13 +75,6 @@ def test_by_itself_it_runs_on_a_lab_of_its_own_which_goes_down(machine: Machine,
     assert machine.environment["PATH"].split(os.pathsep) == ["/programs", "/usr/bin"]
 
 
-def test_interrupted_it_takes_its_lab_down(machine: Machine, tmp_path: Path) -> None:
-    machine.status = -1
-    with pytest.raises(KeyboardInterrupt):
-        run_roce_shared(tmp_path, ENVIRONMENT)
-    assert machine.events[-1] == ("down", tmp_path / "lab")
-
-
 def test_a_running_lab_is_used_and_left_running(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -111,45 +102,6 @@ def test_own_hosts_come_with_the_users_cluster_from_wherever_it_was_asked(
         "RDMA_FABRIC_INVENTORY": str(tmp_path / "hosts.yml"),
         "KUBECONFIG": "/mine/kubeconfig",
     }
-
-
-def test_an_unknown_scenario_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["roce"]) == 2
-    assert "roce-shared" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("name", "names"), [("sriov", ("sriov",)), ("quick-starts", scenario.QUICK_STARTS)])
-def test_quick_starts_run_by_name_or_one_after_the_other_on_one_cluster(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, names: tuple[str, ...]
-) -> None:
-    events: list[Any] = []
-
-    class Cluster:
-        api = "api"
-
-        def __init__(self, folder: Path) -> None:
-            self.folder = folder
-
-        def __enter__(self) -> Cluster:
-            return self
-
-        def __exit__(self, *_ended: object) -> None:
-            events.append("down")
-
-        def command_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-            return {**environ, "KUBECONFIG": str(self.folder)}
-
-    def run(argv: list[str], _folder: Path, environment: Mapping[str, str]) -> int:
-        assert environment["KUBECONFIG"] == str(tmp_path / "cluster")
-        events.append(argv[1:])
-        return 3
-
-    monkeypatch.setattr(scenario, "ControlPlane", Cluster)
-    monkeypatch.setattr(scenario, "apply_nodes", lambda *given: events.append(given))
-    monkeypatch.setattr(scenario, "run_command", run)
-    assert run_recorded(name, tmp_path, [{"kind": "Node"}], ENVIRONMENT) == 3
-    molecule = ["test", *(word for each in names for word in ("--scenario-name", each))]
-    assert events == [("api", [{"kind": "Node"}]), molecule, "down"]
 
 
 def test_the_inventory_of_a_quick_start_is_that_of_its_guide() -> None:
