@@ -231,17 +231,6 @@ def test_a_dead_program_is_named_with_its_log(lab_programs: Programs, tmp_path: 
     assert processes_in(tmp_path) == {}
 
 
-def test_a_port_that_is_never_free_is_an_error_not_a_loop(lab_programs: Programs, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        plane = ControlPlane(tmp_path / "plane", programs=lab_programs, pick_port=lambda: port)
-        with pytest.raises(ServerFailed, match="address already in use"):
-            plane.start()
-    assert processes_in(tmp_path) == {}
-
-
 def start_command_line(directory: Path, *arguments: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "tests.lab", "up", "--dir", str(directory), *arguments]
     return subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
