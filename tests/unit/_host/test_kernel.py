@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import ERRORS, faults
+from ansible_collections.rdma.fabric.tests.unit._host.test_access import refusal
 
 DOCUMENT = {
     "files": {"/sys/devices/pci0/net/ens1/mtu": "1500\n", "/etc/rdma-fabric.d/one": "1"},
@@ -21,13 +21,6 @@ DOCUMENT = {
 @pytest.fixture
 def kernel() -> Kernel:
     return Kernel(DOCUMENT)
-
-
-def refusal(call: object, *arguments: object) -> str:
-    assert callable(call)
-    with pytest.raises(HostError) as refused:
-        call(*arguments)
-    return refused.value.code
 
 
 def test_it_reads_like_its_recording(kernel: Kernel) -> None:

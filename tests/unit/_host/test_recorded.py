@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import READ_LIMIT, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import READ_LIMIT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     FORMAT,
     SIZE_LIMIT,
@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     dump_recording,
     load_recording,
 )
+from ansible_collections.rdma.fabric.tests.unit._host.test_access import refusal
 
 DEVICE = "/sys/devices/pci0000:15/0000:15:01.0/0000:18:00.0"
 
@@ -52,13 +53,6 @@ def host() -> RecordedHost:
             commands={"ip -json address show": {"rc": 0, "stdout": "[]", "stderr": ""}},
         )
     )
-
-
-def refusal(call: object, *arguments: object) -> str:
-    assert callable(call)
-    with pytest.raises(HostError) as refused:
-        call(*arguments)
-    return refused.value.code
 
 
 def test_links_lead_where_they_led(host: RecordedHost) -> None:

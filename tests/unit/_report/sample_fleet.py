@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report
+
 # GPU, NIC, host bridge, RDMA device, netdev, NUMA node: the numbering of a DGX H100.
 RAILS = [
     ("0000:1b:00.0", "0000:18:00.0", "pci0000:15", "mlx5_0", "ibp24s0", 0),
@@ -432,3 +434,17 @@ def spec(hosts: list[str]) -> dict[str, Any]:
         "host_requests": [],
         "hosts": {name: {} for name in hosts},
     }
+
+
+def report_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
+    hosts = fleet() if hosts is None else hosts
+    inputs: dict[str, Any] = {
+        "spec": spec([entry["host"] for entry in hosts]),
+        "hosts": hosts,
+        "cluster": batch_result(),
+        "rendered": waves(),
+        "notices": ["policy.yaml:7: a retired field was translated"],
+        "generated_at": "2026-01-02T03:04:05Z",
+        "title": "RDMA fabric report",
+    }
+    return build_report(**{**inputs, **changes})

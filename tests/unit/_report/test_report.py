@@ -17,7 +17,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import p
 from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import outcome_of
 from ansible_collections.rdma.fabric.plugins.module_utils._report.proofs import nccl_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import (
-    build_report,
     keep_volatile,
     of_this_run,
     outline,
@@ -28,25 +27,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._page.needs import nee
 from ansible_collections.rdma.fabric.tests.unit._proof.test_nccl_run import whole_document as nccl_document
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_document
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
+from ansible_collections.rdma.fabric.tests.unit._report.sample_fleet import report_of
 
 SCHEMA = jsonschema.Draft202012Validator(
     json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_bytes())
 )
 OBJECTS = "9 objects in the cluster, 1 created, 1 changed, 1 deleted"
-
-
-def report_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
-    hosts = sample_fleet.fleet() if hosts is None else hosts
-    inputs: dict[str, Any] = {
-        "spec": sample_fleet.spec([entry["host"] for entry in hosts]),
-        "hosts": hosts,
-        "cluster": sample_fleet.batch_result(),
-        "rendered": sample_fleet.waves(),
-        "notices": ["policy.yaml:7: a retired field was translated"],
-        "generated_at": "2026-01-02T03:04:05Z",
-        "title": "RDMA fabric report",
-    }
-    return build_report(**{**inputs, **changes})
 
 
 def test_the_published_schema_is_one() -> None:

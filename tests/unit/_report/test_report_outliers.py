@@ -11,8 +11,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import p
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.view import LEVELS, page_view
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet, old_driver
+from ansible_collections.rdma.fabric.tests.unit._report.sample_fleet import report_of
 from ansible_collections.rdma.fabric.tests.unit._report.test_report_remarks import Facts, h100, remarks_on
-from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import report_of
 
 
 def add_virtual_function(facts: Facts) -> None:

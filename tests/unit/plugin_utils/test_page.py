@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES, TEMPLATES, render_page, visible
 from ansible_collections.rdma.fabric.tests.unit._proof.test_nccl_run import whole_document as nccl_of
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_of
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
+from ansible_collections.rdma.fabric.tests.unit._report.sample_fleet import report_of
 
 VOID = {"meta", "link", "br", "input"}
 STYLE = (TEMPLATES / "page.css").read_text(encoding="utf-8")
@@ -70,20 +70,6 @@ class Page(HTMLParser):
 
 def page_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> str:
     return render_page(report_of(hosts, **changes))
-
-
-def report_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
-    hosts = sample_fleet.fleet() if hosts is None else hosts
-    inputs: dict[str, Any] = {
-        "spec": sample_fleet.spec([entry["host"] for entry in hosts]),
-        "hosts": hosts,
-        "cluster": sample_fleet.batch_result(),
-        "rendered": sample_fleet.waves(),
-        "notices": ["policy.yaml:7: a retired field was translated"],
-        "generated_at": "2026-01-02T03:04:05Z",
-        "title": "RDMA fabric report",
-    }
-    return build_report(**{**inputs, **changes})
 
 
 def hostile(value: Any) -> Any:

@@ -12,7 +12,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import rend
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_of
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
-from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import page_of, report_of
+from ansible_collections.rdma.fabric.tests.unit._report.sample_fleet import report_of
+from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import page_of
 
 
 def lines(report: dict[str, Any]) -> list[tuple[str, str, list[str]]]:

@@ -11,7 +11,8 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.rails import rails_view
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
-from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import page_of, report_of
+from ansible_collections.rdma.fabric.tests.unit._report.sample_fleet import report_of
+from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import page_of
 
 
 def view(hosts: list[dict[str, Any]], most: int = 100, unfolded: int = 40) -> dict[str, Any]:
