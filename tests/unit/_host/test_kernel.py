@@ -65,21 +65,6 @@ def test_a_directory_of_ours_goes_with_its_last_file(kernel: Kernel) -> None:
     assert [mutation.kind for mutation in kernel.mutations] == ["unlink", "rmdir"]
 
 
-def test_late_events_happen_in_their_time(kernel: Kernel) -> None:
-    kernel.later(2, lambda: kernel.tree.add_file("/late", "2"))
-    kernel.later(1, lambda: kernel.tree.add_file("/early", "1"))
-    kernel.sleep(1.5)
-    assert (kernel.exists("/early"), kernel.exists("/late")) == (True, False)
-    kernel.sleep(1.5)
-    assert kernel.exists("/late")
-
-
-def test_moving_takes_along_what_is_below(kernel: Kernel) -> None:
-    kernel.tree.move("/sys/devices/pci0/net/ens1", "/sys/devices/pci0/net/rail0")
-    assert kernel.read("/sys/devices/pci0/net/rail0/mtu") == "1500\n"
-    assert kernel.list("/sys/devices/pci0/net") == ["rail0"]
-
-
 def test_a_file_that_was_moved_is_listed_and_read_in_its_new_place_only(kernel: Kernel) -> None:
     kernel.tree.add_file("/etc/one", "1")
     assert "one" in kernel.list("/etc")
