@@ -61,7 +61,7 @@ def work(context: Context, step: Step) -> Work:
     if path != UNIT_FILE:
         return _file_work(context, path)
     files = unit_files(context)
-    return _install(context, files) if files else removal(_programs(context))
+    return _install(context, files) if files else removal([*_programs(context), program_path()])
 
 
 def installation(program: str, programs: list[str], files: dict[str, str]) -> list[Operation]:
@@ -79,10 +79,10 @@ def installation(program: str, programs: list[str], files: dict[str, str]) -> li
 def removal(programs: list[str]) -> Work:
     """Return how the boot unit and its files are removed; no process of it runs, so nothing is stopped.
 
-    systemd forgets the unit first. As long as any file is left, the next run repeats the removal.
+    systemd forgets the unit first. As long as any file is left, the next run repeats the removal. With a program's path
+    its directory goes, too, even if the file is gone.
     """
-    # This program's path is included even if the file is gone, because its directory is removed with it.
-    rest = (BOOT_SPEC_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
+    rest = (BOOT_SPEC_FILE, *programs, RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
     return Work([_DISABLE, RemoveFile(UNIT_FILE), RELOAD_UNITS, *map(RemoveFile, rest)], verify=_is_gone)
 
 

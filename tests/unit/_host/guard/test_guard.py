@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import apply as unit
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
     PutFile,
@@ -333,7 +335,8 @@ class TestConfirmation:
         assert not kernel.exists(UNIT_FILE)
         assert not kernel.exists(GUARD_FILE)
 
-    def test_such_a_unit_goes_after_a_revert_too(self) -> None:
+    def test_such_a_unit_goes_after_a_revert_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """At boot its own program reverts, whose file is gone then."""
         kernel = host()
         armed = guard(kernel)
         armed._record = armed._armed(_context(kernel))
@@ -341,6 +344,7 @@ class TestConfirmation:
         for path in DEVICES_FILES:
             kernel.tree.add_file(path, "")
         kernel.sleep(1000)
+        monkeypatch.setattr(unit, "program_path", mock.Mock(side_effect=FileNotFoundError))
         assert revert_if_due(kernel, kernel) is True
         assert not any(map(kernel.exists, (UNIT_FILE, *DEVICES_FILES)))
 
