@@ -122,19 +122,19 @@ def slots_and_nodes(
         connection = action.connection(arguments)
         found = SlotShelf(connection, group, arguments["namespace"]).leases()
         labelled = nodes.labelled_nodes(connection, label) if label else []
-        every = nodes.all_nodes(connection) if down else []
-        cordoned = nodes.cordoned_nodes(connection) if marks and not down else list(filter(is_cordoned, every))
+        listed = nodes.all_nodes(connection) if down else nodes.cordoned_nodes(connection) if marks else []
         skipped = nodes.labelled_nodes(connection, SKIP_NODE) if skip_nodes else []
     except (ApiFault, Unanswered) as err:
         raise ActionFailure(f"the slots can't be read: {err}") from err
-    marked = sorted((str(node["metadata"]["name"]), mark_of(node)) for node in cordoned)
+    marked = sorted((str(node["metadata"]["name"]), mark_of(node)) for node in filter(is_cordoned, listed))
+    reasons = {node["metadata"]["name"]: why_down(node) for node in listed} if down else {}
     taken = sorted((slot for slot in slots_of(found, group) if slot.node), key=lambda slot: slot.index)
     return {
         "slots": [{"lease": slot_name(group, slot.index), **_told(slot, _OF_SLOTS)} for slot in taken],
         "marked": [{"node": node, **_told(mark, _OF_MARKS)} for node, mark in marked if mark is not None],
         "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
         "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),
-        **({"down": {node["metadata"]["name"]: why_down(node) for node in every if why_down(node)}} if down else {}),
+        **({"down": {name: reason for name, reason in reasons.items() if reason}} if down else {}),
     }
 
 
