@@ -129,7 +129,6 @@ def _systemd_boot(probe: Probe) -> Loader:
         "update": ["kernel-install", "add"],
         "cannot": reason,
         "line": "" if reason else line,
-        "line_file": text is not None,
         "kernels": {version: image for version, image in images.items() if image},
     }
 

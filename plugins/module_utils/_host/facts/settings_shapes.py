@@ -28,7 +28,6 @@ class Loader(_Loader, total=False):
     """The boot loader (kernel_arguments.py); optional keys belong to systemd-boot."""
 
     line: str
-    line_file: bool
     kernels: dict[str, str]
 
 
