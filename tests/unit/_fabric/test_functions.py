@@ -430,8 +430,12 @@ class TestPoolConfig:
             assert found == ["spec.nodeSelector"] * refused
 
     def test_one_for_open_vswitch_is_no_pool_of_nodes(self) -> None:
-        offload = resource("SriovNetworkPoolConfig", "offload", {"ovsHardwareOffloadConfig": {"name": "worker"}})
-        fabric_of(offload, self.pool(rdmaMode="shared", nodeSelector={"matchLabels": {"a": "1"}})).accepted()
+        spec = {"rdmaMode": "exclusive", "ovsHardwareOffloadConfig": {"name": "worker"}}
+        offload = resource("SriovNetworkPoolConfig", "offload", spec)
+        pool = self.pool(rdmaMode="shared", nodeSelector={"matchLabels": {"a": "1"}})
+        fabric = fabric_of(offload, pool).accepted()
+        assert [request["netns_mode"] for request in fabric.spec["host_requests"]] == [None, "shared"]
+        assert "of its own" in fabric.said("rdmaMode").hint
 
     def test_what_does_nothing_here_is_named(self) -> None:
         fabric = fabric_of(

@@ -298,6 +298,10 @@ def read_pool_config(resource: Resource) -> PoolConfig:
     """Check a SriovNetworkPoolConfig; its request asks of hosts with its labels for nothing without a ``rdmaMode``."""
     place = resource.spec_place
     spec = POOL_CONFIG.read(resource.spec, place)
+    offloads = bool((spec.get("ovsHardwareOffloadConfig") or {}).get("name"))
+    if offloads and spec.get("rdmaMode"):
+        problem = "has no effect: the operator takes a pool config with ovsHardwareOffloadConfig for no pool of nodes"
+        place.at("rdmaMode").notice(problem, "give it in a SriovNetworkPoolConfig of its own")
     if "rdmaMode" not in spec:
         place.notice("has no effect here", "it asks for no rdmaMode")
     selector = spec.get("nodeSelector") or {}
@@ -308,10 +312,9 @@ def read_pool_config(resource: Resource) -> PoolConfig:
         **({"node_terms": [terms]} if terms else {}),
         "driver": None,
         "peer_memory": None,
-        "netns_mode": spec.get("rdmaMode"),
+        "netns_mode": None if offloads else spec.get("rdmaMode"),
     }
     of_labels = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
-    offloads = bool((spec.get("ovsHardwareOffloadConfig") or {}).get("name"))
     return PoolConfig(request, [*of_labels, *terms], place, offloads)
 
 
