@@ -136,8 +136,8 @@ def _merged(
             why = _guest_functions(passed) if passed else _unmatched(request, actual)
             notices.append(f"{source} selects this host and none of its ports{why}")
         for nic in selected:
-            group = _Group(source, _functions(request, _all_names(actual, nic, own)), request)
-            port = _Port(request["vfs"], request["mtu"] or 0, [group])
+            ranges = _functions(request, _all_names(actual, nic, own))
+            port = _Port(request["vfs"], request["mtu"] or 0, [_Group(source, each, request) for each in ranges])
             known = ports.get(nic["address"])
             if known is not None:
                 port = _combined(port, known, request["priority"] == last_priority, _title(actual, nic), notices)
@@ -168,12 +168,14 @@ def _combined(port: _Port, known: _Port, equal: bool, called: str, notices: list
     group = port.groups[0]
     others = []
     for other in known.groups:
-        overlap = other.functions[0] <= group.functions[1] and group.functions[0] <= other.functions[1]
+        first, last = other.functions
+        overlap = any(first <= each.functions[1] and each.functions[0] <= last for each in port.groups)
         if overlap == (other.request["resource"] != group.request["resource"]):
-            notices.append(f"{called}: {group.source} takes precedence over {other.source}")
+            notice = f"{called}: {group.source} takes precedence over {other.source}"
+            notices += [notice] if notice not in notices else []
         elif not overlap:
             others.append(other)
-    groups = [group, *others]
+    groups = [*port.groups, *others]
     if not equal and not others:
         return port
     return _Port(max(port.vfs, known.vfs), max(port.mtu, known.mtu), groups)
@@ -206,11 +208,13 @@ def _title(actual: HostState, nic: Nic) -> str:
     return " ".join([nic["address"], *(f"({port['name']})" for port in actual.ports_of(nic)[:1])])
 
 
-def _functions(request: FunctionRequest, names: Sequence[str]) -> tuple[int, int]:
-    for port in request["ports"]:
-        if port["range"] and port["name"] in names:
-            return port["range"][0], port["range"][1]
-    return 0, request["vfs"] - 1
+def _functions(request: FunctionRequest, names: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the ranges of a port that a policy names, as its device plugin offers them; the operator takes the first.
+
+    One item without a range is all of them.
+    """
+    ranges = [port["range"] for port in request["ports"] if port["name"] in names]
+    return [(each[0], each[1]) for each in ranges if each] if all(ranges) and ranges else [(0, request["vfs"] - 1)]
 
 
 def _entry(actual: HostState, nic: Nic, port: _Port, count: int, violations: list[Violation]) -> Entry:
@@ -254,7 +258,7 @@ def _with_own_entry(own: InterfaceSpec, wanted: Entry, count: int, called: str, 
     """Return the host's own entry completed by the policies, and notices where the entry differs from them."""
     entry: Entry = {**own}
     notices = []
-    sources = ", ".join(group.source for group in port.groups)
+    sources = ", ".join(dict.fromkeys(group.source for group in port.groups))
     for key, value in wanted.items():
         existing = entry[key]
         if key == "vf_settings" and existing is not None:
