@@ -213,8 +213,9 @@ def _functions(request: FunctionRequest, names: Sequence[str]) -> list[tuple[int
 
     One item without a range is all of them.
     """
-    ranges = [port["range"] for port in request["ports"] if port["name"] in names]
-    return [(each[0], each[1]) for each in ranges if each] if all(ranges) and ranges else [(0, request["vfs"] - 1)]
+    items = [port["range"] for port in request["ports"] if port["name"] in names]
+    ranges = [(each[0], each[1]) for each in items if each]
+    return ranges if ranges and len(ranges) == len(items) else [(0, request["vfs"] - 1)]
 
 
 def _entry(actual: HostState, nic: Nic, port: _Port, count: int, violations: list[Violation]) -> Entry:

@@ -200,12 +200,12 @@ def test_what_no_entry_can_hold_is_refused(requests: list[Any], words: str) -> N
         made(*requests)
 
 
-def of_items(name: str, *ranges: Any) -> Any:
-    return asked(name, ports=[{"name": "ens1f0", "range": each} for each in ranges], vf_driver="vfio-pci")
+def of_items(name: str, *ranges: Any, **functions: Any) -> Any:
+    return asked(name, ports=[{"name": "ens1f0", "range": each} for each in ranges], **functions)
 
 
 def of_range(name: str, first: int, last: int, **functions: Any) -> Any:
-    return asked(name, ports=[{"name": "ens1f0", "range": [first, last]}], **functions)
+    return of_items(name, [first, last], **functions)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +213,12 @@ def of_range(name: str, first: int, last: int, **functions: Any) -> Any:
     [
         # Each VF gets what the SR-IOV operator's group of it has; those of no group keep the kernel's driver.
         ([of_range("a", 0, 1, vf_driver="vfio-pci")], {"vf_driver": {"0-1": "vfio-pci"}}),
-        ([of_items("a", [0, 1], [4, 5])], {"vf_driver": {"0-1": "vfio-pci", "4-5": "vfio-pci"}}),
+        ([of_items("a", [0, 1], [4, 5], vf_driver="vfio-pci")], {"vf_driver": {"0-1": "vfio-pci", "4-5": "vfio-pci"}}),
         (
-            [of_range("b", 2, 3, mtu=9000), of_items("a", [0, 1], [3, 5])],
+            [of_range("b", 2, 3, mtu=9000), of_items("a", [0, 1], [3, 5], vf_driver="vfio-pci")],
             {"vf_driver": {"0-1": "vfio-pci", "3-5": "vfio-pci"}},
         ),
-        ([of_items("a", None, [4, 5])], {"vf_driver": "vfio-pci"}),
+        ([of_items("a", None, [4, 5], vf_driver="vfio-pci")], {"vf_driver": "vfio-pci"}),
         ([of_range("a", 0, 1, mtu=9000)], {"vf_driver": "netdevice", "mtu": 9000, "vf_mtu": {"0-1": 9000}}),
         (
             [of_range("a", 0, 3, rdma=True, mtu=9000), of_range("b", 4, 7, vf_driver="vfio-pci", mtu=4000)],
