@@ -154,7 +154,7 @@ def _unmatched(request: FunctionRequest, actual: HostState) -> str:
     ids = [f"{key} {request[key]}" for key in ("vendor", "device") if request[key]]
     cards = sorted({f"{nic['vendor']}:{nic['device']}" for nic in actual.nics.values() if nic["function"] == "pf"})
     parts = [f"by {', '.join(ids)}, and its cards are {_few(cards) or 'none'}"] if ids else []
-    names = [str(port["name"]) for port in request["ports"]]
+    names = list(dict.fromkeys(str(port["name"]) for port in request["ports"]))
     parts += [f"by name: {_few(names)}; alternative names do not count"] if names else []
     return f" ({'; '.join(parts)})" if parts else ""
 

@@ -145,9 +145,9 @@ class TestMerge:
         ]
 
     def test_names_that_no_port_has_are_told(self) -> None:
-        names = ["sriov1", "sriov2", "sriov3", "sriov4", "sriov5"]
+        names = ["sriov1", "sriov1", "sriov2", "sriov3", "sriov4", "sriov5"]
         nothing = "SriovNetworkNodePolicy/vfs selects this host and none of its ports"
-        for count, told in ((1, "sriov1"), (5, "sriov1, sriov2, sriov3, sriov4, ...")):
+        for count, told in ((2, "sriov1"), (6, "sriov1, sriov2, sriov3, sriov4, ...")):
             ports = [{"name": name, "range": None} for name in names[:count]]
             assert made(asked(ports=ports))[1] == [f"{nothing} (by name: {told}; alternative names do not count)"]
 
