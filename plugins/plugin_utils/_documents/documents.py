@@ -59,6 +59,7 @@ _MOST_DIGITS = 100
 # Of signed and of unsigned numbers: API servers refuse or round what is beyond.
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _TOO_LARGE, _SMALLER = "which 64 bits do not hold", "quote it, or give a smaller number"
+_NO_TEMPLATE = "keys are text; {{ ... }} of Helm or Ansible is not filled in here: give the text that it makes"
 _FIRST_FIELDS = (("apiVersion",), ("kind",))
 _TRUE = ("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON")
 _FALSE = ("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF")
@@ -375,7 +376,7 @@ class _Builder:
         merged: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise _Flaw(key_node, path, "has a list or a mapping as key", "keys are text")
+                raise _Flaw(key_node, path, "has a list or a mapping as key", _NO_TEMPLATE)
             if key_node.tag == f"{_STANDARD}merge":
                 merged.update(self._merge(value_node, path))
                 continue
