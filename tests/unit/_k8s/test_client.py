@@ -150,14 +150,19 @@ def tokens_of(server: RecordingServer) -> list[str]:
     return [value for _m, _p, headers, *_rest in server.seen for name, value in headers if name == "authorization"]
 
 
-@pytest.mark.parametrize("streams", [False, True], ids=["request", "watch"])
-def test_a_token_that_is_refused_is_read_anew_once(server: RecordingServer, tmp_path: Path, streams: bool) -> None:
+@pytest.mark.parametrize("way", ["request", "watch", "command"])
+def test_a_token_that_is_refused_is_read_anew_once(server: RecordingServer, tmp_path: Path, way: str) -> None:
     path = tmp_path / "config"
     path.write_text(json.dumps(kubeconfig_to(address(server), "expired")), encoding="utf-8")
     waiting = Client({"kubeconfig": str(path)})
+    commands = WebSockets(waiting)
 
     def code() -> int:
-        found = waiting.stream("/x", 5.0) if streams else waiting.send("GET", "/x", None, None)
+        if way == "command":
+            with pytest.raises(ApiFault) as refused:
+                commands("/x", 5.0)
+            return 401 if refused.value.fault is Fault.UNAUTHORIZED else 200
+        found = waiting.stream("/x", 5.0) if way == "watch" else waiting.send("GET", "/x", None, None)
         if isinstance(found, Reply):
             return found.code
         found.close()

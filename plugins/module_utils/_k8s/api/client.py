@@ -143,7 +143,7 @@ class Client:
         and a token may be withdrawn, or a plugin name no time at which what it gives ends.
         """
         reply = self._sent(method, path, body, content_type)
-        return self._sent(method, path, body, content_type) if reply.code == 401 and self._renewed() else reply
+        return self._sent(method, path, body, content_type) if reply.code == 401 and self.renewed() else reply
 
     def _sent(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
         def whole(response: Any, what: str) -> Reply:
@@ -156,7 +156,7 @@ class Client:
         """Open an answer that goes on; see :class:`~..transport.Streams`. Credentials are renewed as in ``send``."""
         found = self._opened_stream(path, silence)
         refused = isinstance(found, Reply) and found.code == 401
-        return self._opened_stream(path, silence) if refused and self._renewed() else found
+        return self._opened_stream(path, silence) if refused and self.renewed() else found
 
     def _opened_stream(self, path: str, silence: float) -> Lines | Reply:
         def begun(response: Any, what: str) -> Lines | Reply:
@@ -229,7 +229,7 @@ class Client:
             "http_no_proxy": (configuration.no_proxy or "").split(",") if proxied else ["*"],
         }
 
-    def _renewed(self) -> bool:
+    def renewed(self) -> bool:
         """Read the credentials anew and tell whether they are others than those until now. Raises ApiFault."""
         fresh = Client(self._options, read_timeout=self._read_timeout, plugin_timeout=self._plugin_timeout)
         if fresh.server != self.server or fresh._shown() == self._shown():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 from urllib.parse import quote, urlencode
@@ -205,13 +206,29 @@ class WebSockets:
     """An :class:`Opener` over the connection that kubernetes.core's options describe."""
 
     def __init__(self, client: Client) -> None:
-        """Take over how the client's requests go. Raises ApiFault where streams can't go that way."""
+        """Go as the client's requests do. Raises ApiFault where streams can't go that way."""
         self._server = "ws" + client.server[len("http") :]
-        self._options = client.stream_options()
+        self._client, self._alone = client, threading.Lock()
+        client.stream_options()
 
     def __call__(self, path: str, seconds: float) -> Stream:
-        """Open one websocket; see :class:`Opener`. The answer comes when the node has started the command."""
-        options = dict(self._options)
+        """Open one websocket; see :class:`Opener`. Credentials are renewed as in ``Client.send``."""
+        used = self._client.stream_options()
+        try:
+            return self._opened(path, seconds, used)
+        except ApiFault as fault:
+            if fault.fault is not Fault.UNAUTHORIZED or not self._renewed(used):
+                raise
+        return self._opened(path, seconds, self._client.stream_options())
+
+    def _renewed(self, used: Mapping[str, Any]) -> bool:
+        """Tell whether there are other credentials by now; of commands side by side one reads them anew for all."""
+        with self._alone:
+            return self._client.stream_options() != used or self._client.renewed()
+
+    def _opened(self, path: str, seconds: float, given: Mapping[str, Any]) -> Stream:
+        """Open one websocket; the answer comes when the node has started the command."""
+        options = dict(given)
         socket = WEBSOCKET.WebSocket(sslopt=options.pop("sslopt"), skip_utf8_validation=True)
         what = _what(path)
 
