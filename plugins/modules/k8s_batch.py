@@ -19,8 +19,8 @@ description:
     in the inventory of the set, still carry its label, and were applied by this collection.
   - An object that somebody else manages is refused before anything is changed, and never deleted. This applies
     to an object with an owner reference to a controller, or with the label or annotation of the NVIDIA Network
-    Operator, the Operator Lifecycle Manager, Helm, Argo CD or Flux, or C(app.kubernetes.io/managed-by). A C(Namespace)
-    is shared, with a notice.
+    Operator, the Operator Lifecycle Manager, Helm, Argo CD, Flux, Fleet, kapp, k3s or RKE2, or
+    C(app.kubernetes.io/managed-by). A C(Namespace) is shared, with a notice.
   - A request without an answer is retried for 90 seconds. Waiting continues through an outage until O(wait_timeout) is
     over.
   - A run that has something to write takes the C(Lease) C(rdma-fabric-<set>) in O(inventory_namespace), which needs the

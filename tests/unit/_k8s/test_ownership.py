@@ -47,6 +47,9 @@ MARKED: list[tuple[dict[str, Any], str]] = [
     ({"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "Argo CD"),
     ({"labels": {"helm.toolkit.fluxcd.io/name": "x"}}, "Flux"),
     (NETWORK, "the SR-IOV Network Operator"),
+    ({"labels": {"argocd.argoproj.io/instance": "x"}}, "Argo CD"),
+    ({"labels": {"kapp.k14s.io/app": "1"}}, "kapp"),
+    ({"labels": {"objectset.rio.cattle.io/hash": "0a"}}, "k3s, RKE2 or Fleet"),
 ]
 
 
@@ -138,6 +141,17 @@ def test_a_mark_that_the_manifest_has_itself_is_another_owners_only_where_its_va
 def test_a_mark_is_ours_only_where_we_have_applied_it(entry: dict[str, Any], owner: str) -> None:
     record = {**entry, "fieldsV1": {"f:metadata": {"f:annotations": {"f:argocd.argoproj.io/tracking-id": {}}}}}
     assert other_owner({"metadata": {**MARKED[4][0], "managedFields": [record]}}) == owner
+
+
+@pytest.mark.parametrize(
+    ("manager", "owner"),
+    [("argocd-controller", "Argo CD (app.kubernetes.io/instance: x)"), ("helm", ""), (MANAGER, "")],
+)
+def test_a_label_that_others_use_too_is_argo_cds_where_it_has_set_it(manager: str, owner: str) -> None:
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {"f:app.kubernetes.io/instance": {}}}}
+    record = {"manager": manager, "operation": "Apply" if manager == MANAGER else "Update", "fieldsV1": fields}
+    labels = {"app.kubernetes.io/instance": "x"}
+    assert other_owner({"metadata": {"labels": labels, "managedFields": [record]}}) == owner
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ..api.errors import ApiFault, Fault
 from ..api.kinds import CRD_GROUP, CRD_KIND
 from ..api.snapshot import get_object, list_objects
 from ..objects.duplicates import leaving_out
-from ..objects.field_owners import owners_of
+from ..objects.field_owners import owners_of, owners_of_record
 from ..objects.objects import MANAGED_BY, MANAGER, SET_LABEL, Item, Json, Key
 from ..objects.operators import NETWORK, STATE_LABEL, is_custom_resource, is_of_operator, without_operator
 from ..objects.projection import applied_fields, is_ours
@@ -31,9 +31,14 @@ _MARKS = {
     "olm.managed": "the Operator Lifecycle Manager",
     "meta.helm.sh/release-name": "Helm",
     "argocd.argoproj.io/tracking-id": "Argo CD",
+    "argocd.argoproj.io/instance": "Argo CD",
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "helm.toolkit.fluxcd.io/name": "Flux",
+    "kapp.k14s.io/app": "kapp",
+    "objectset.rio.cattle.io/hash": "k3s, RKE2 or Fleet",
 }
+# Of others it says which release an object is of, and Argo CD tracks by it, as it did by default before 3.0.
+_INSTANCE = "app.kubernetes.io/instance"
 _NAME_LABEL = "f:kubernetes.io/metadata.name"
 # Up to so many new objects of a kind in a namespace are read one by one, more by one LIST.
 _MOST_READS = 10
@@ -61,6 +66,10 @@ def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = Non
     for mark, owner in _MARKS.items():
         if marks.get(mark) and own.get(mark) != marks[mark]:
             return f"{owner} ({mark}: {marks[mark]})"
+    if marks.get(_INSTANCE) and own.get(_INSTANCE) != marks[_INSTANCE]:
+        setters = owners_of_record(live, ("f:metadata", "f:labels", f"f:{_INSTANCE}"))
+        if any(each.manager.startswith("argocd-") for each in setters):
+            return f"Argo CD ({_INSTANCE}: {marks[_INSTANCE]})"
     manager = marks.get(MANAGED_BY)
     if manager and manager not in (MANAGER, own.get(MANAGED_BY)):
         return f"{manager} ({MANAGED_BY})"
