@@ -109,6 +109,13 @@ def test_what_another_manager_has_set_too_is_its_own(manager: str, operation: st
     assert left(AFTER, live) == lines
 
 
+def test_what_kubernetes_core_has_made_is_left_over_and_what_a_program_in_python_has_patched_is_not() -> None:
+    live = by_kubectl(BEFORE, "OpenAPI-Generator")
+    assert left(AFTER, live) == []
+    live["metadata"]["managedFields"][0]["fieldsV1"]["f:data"]["."] = {}
+    assert left(AFTER, live) == ["data.legacy"]
+
+
 def test_namespaces_are_of_all_who_are_in_them() -> None:
     live = by_kubectl({**namespace_object("net"), "metadata": {"name": "net", "labels": {"team": "x"}}})
     assert left(namespace_object("net"), live) == []
@@ -144,8 +151,8 @@ def test_check_mode_foretells_the_removal_and_drift_calls_it_kubectls() -> None:
     server = after_kubectl()
     result = apply(server, wave(AFTER), check=True)
     assert actions(result)["ConfigMap ns/a"] == "configured"
-    told = "set by an earlier manifest with kubectl and not in the input, so removed (data.legacy): 1 (ConfigMap ns/a)"
-    assert told in result.notices
+    told = "set by an earlier manifest with kubectl or kubernetes.core and not in the input, so removed (data.legacy)"
+    assert f"{told}: 1 (ConfigMap ns/a)" in result.notices
     (change,) = [each for each in result.changes if each.key.name == "a"]
     assert change.before is not None and change.after is not None
     change.after["data"] = dict(AFTER["data"])

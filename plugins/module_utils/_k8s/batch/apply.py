@@ -59,7 +59,7 @@ def apply_item(session: Session, item: Item) -> None:
     live, left = session.snapshot.find(item.key), session.leftovers(item)
     if left:
         becomes = "removed" if session.request.force_conflicts else "left as they are"
-        what = f"set by an earlier manifest with kubectl and not in the input, so {becomes}"
+        what = f"set by an earlier manifest with kubectl or kubernetes.core and not in the input, so {becomes}"
         session.tell(f"{what} ({named([record_text(record) for record in left], MOST_NAMED)})", item.key)
         left = left if session.request.force_conflicts else []
     if session.is_as_desired(item.key, item.body):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an earlier manifest, given to kubectl, has set on an object, and nobody asks for any more. Pure.
+"""What an earlier manifest, given to kubectl or kubernetes.core, has set on an object, and nobody wants any more. Pure.
 
 A server-side apply takes away only what its own manager had set, so that these fields would stay for ever
 (kubernetes/kubernetes#99003). kubectl's own takes those of ``kubectl apply`` over first.
@@ -19,6 +19,9 @@ from .projection import is_ours
 
 # kubectl's names for whole manifests, and the server's for all that an object has before its first apply.
 MANAGERS = ("kubectl-client-side-apply", "kubectl-create", "kubectl-replace", "before-first-apply")
+# The kubernetes client of Python, by which kubernetes.core sends whole manifests, and others patches. Who has made a
+# custom resource or a ConfigMap has its content as such, beside what is in it.
+_PYTHON, _CONTENT = "OpenAPI-Generator", {("f:spec",), ("f:data",)}
 # kubectl keeps a second copy of the whole object there, as somebody once sent it.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # What is in one, or of the kind that it defines, is of others, too.
@@ -27,8 +30,11 @@ _SHARED = ("Namespace", "CustomResourceDefinition")
 
 def is_client_side(entry: Any) -> bool:
     """Tell whether an entry of ``managedFields`` is of a whole manifest, given without server-side apply."""
-    known = isinstance(entry, Mapping) and entry.get("manager") in MANAGERS and entry.get("operation") == "Update"
-    return known and not entry.get("subresource")
+    if not isinstance(entry, Mapping) or entry.get("operation") != "Update" or entry.get("subresource"):
+        return False
+    if entry.get("manager") == _PYTHON:
+        return not _CONTENT.isdisjoint(records_of(entry.get("fieldsV1")))
+    return entry.get("manager") in MANAGERS
 
 
 def leftovers(desired: Mapping[str, Any], live: Mapping[str, Any]) -> list[Record]:
