@@ -13,15 +13,19 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Mapping
 
+from .slots import GPU_STATE_LABEL, IDLE_STATES
+
 ANNOTATION = "rdma.fabric/cordon"
 _TEXTS = ("holder", "run", "reason", "time")
 _MOST_OF_A_REASON = 500
 # How others keep a node out of service, or announce that they drain it, and the values that say neither: NVSentinel
 # (fault-quarantine, pkg/common), which takes an uncordon for the end of the fault, and the SR-IOV Network Operator
-# (pkg/consts).
+# (pkg/consts). A GPU Operator that upgrades its driver goes on with nodes that are cordoned already (NVIDIA/
+# k8s-operator-libs, ProcessUpgradeRequiredNodes).
 _CLAIMS = {
     "quarantineHealthEventIsCordoned": ("NVSentinel", ("",)),
     "sriovnetwork.openshift.io/state": ("the SR-IOV Network Operator", ("", "Idle", "Drain_Disabled")),
+    GPU_STATE_LABEL: ("the GPU Operator, which upgrades its driver,", IDLE_STATES),
 }
 # NVIDIA/k8s-driver-manager, uninstallDriver: it uncordons a node after it found no driver there, whoever cordoned it.
 _EARLY = (
@@ -38,7 +42,7 @@ class Mark:
     """``unschedulable`` says whether somebody else had cordoned the node before; ``time`` is UTC, for people.
 
     ``boot`` is the boot that the node's kubelet last reported while it was drained, ``devices`` are the resources that
-    the node offered before, and how many of each, ``claims`` the annotations by which others had claimed it before,
+    the node offered before, and how many of each, ``claims`` the marks by which others had claimed it before,
     ``keeps`` those that keep autoscalers away and were not there before.
     """
 
@@ -116,13 +120,13 @@ def is_cordoned(node: Mapping[str, Any]) -> bool:
 
 
 def claimed_since(node: Mapping[str, Any], mark: Mark | None = None) -> dict[str, str]:
-    """Return the annotations by which others have claimed a node since it was marked, each with what it says."""
-    annotations = node["metadata"].get("annotations") or {}
+    """Return the annotations and labels by which others have claimed a node since it was marked, with what they say."""
+    marks = {**(node["metadata"].get("labels") or {}), **(node["metadata"].get("annotations") or {})}
     before = () if mark is None else mark.claims
     return {
-        name: f"{who} has claimed it since it was cordoned (annotation {name}: {annotations[name]})"
+        name: f"{who} has claimed it since it was cordoned ({name}: {marks[name]})"
         for name, (who, idle) in _CLAIMS.items()
-        if name not in before and annotations.get(name, "") not in idle
+        if name not in before and marks.get(name, "") not in idle
     }
 
 

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
     to_fail,
     to_uncordon,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GPU_STATE_LABEL
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node
 
 MARK = Mark("me@controller", "r1", "firmware", "2026-01-01T00:00:00Z")
@@ -135,23 +136,25 @@ QUARANTINE, DRAIN = "quarantineHealthEventIsCordoned", "sriovnetwork.openshift.i
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "idle", "who"),
+    ("part", "name", "value", "idle", "who"),
     [
-        (QUARANTINE, "True", "", "NVSentinel"),
-        (DRAIN, "Drain_Required", "Idle", "the SR-IOV Network Operator"),
+        ("annotations", QUARANTINE, "True", "", "NVSentinel"),
+        ("annotations", DRAIN, "Drain_Required", "Idle", "the SR-IOV Network Operator"),
+        ("labels", GPU_STATE_LABEL, "pod-restart-required", "upgrade-done", "the GPU Operator, which upgrades"),
     ],
 )
 def test_a_node_that_another_controller_has_claimed_since_stays_cordoned(
-    name: str, value: str, idle: str, who: str
+    part: str, name: str, value: str, idle: str, who: str
 ) -> None:
     """An uncordon would end NVSentinel's quarantine of a GPU that has failed meanwhile (NVIDIA/NVSentinel#141)."""
     cordoned = merged(node(), to_cordon(node(), MARK))
-    cordoned["metadata"]["annotations"][name] = value
+    cordoned["metadata"].setdefault(part, {})[name] = value
     step = to_uncordon(cordoned)
     after = merged(cordoned, step)
     assert (after["spec"], mark_of(after)) == ({"unschedulable": True}, None)
-    assert f"stays cordoned, {who} has claimed it since it was cordoned (annotation {name}: {value})" in step.notice
-    cordoned["metadata"]["annotations"][name] = idle
+    assert f"stays cordoned, {who}" in step.notice
+    assert f"has claimed it since it was cordoned ({name}: {value})" in step.notice
+    cordoned["metadata"][part][name] = idle
     assert merged(cordoned, to_uncordon(cordoned))["spec"] == {}
 
 
