@@ -241,9 +241,11 @@ class Drain:
     def _why(self, entry: _Pending) -> str:
         if not entry.granted:
             return entry.refusal.reason if entry.refusal else "its eviction has not been requested"
-        metadata = self.last[entry.verdict.uid]["metadata"]
-        finalizers = metadata.get("finalizers") or []
-        if finalizers:
+        pod = self.last[entry.verdict.uid]
+        metadata, finalizers = pod["metadata"], pod["metadata"].get("finalizers") or []
+        # Pods of Jobs have one that their controller takes off once they have ended.
+        runs = (pod.get("status") or {}).get("phase") == "Running" and metadata.get("deletionGracePeriodSeconds") != 0
+        if finalizers and not runs:
             return (
                 f"it is being deleted, but has the finalizers {', '.join(finalizers)}; see what should remove them, "
                 "then run again"

@@ -170,16 +170,21 @@ def test_the_node_itself_is_looked_at_now_and_then_and_not_with_each_list() -> N
     assert cluster.lists >= 2 * cluster.looks
 
 
+TOLD = "it has been told to end by 2026-01-01T00:00:30Z"
+
+
 @pytest.mark.parametrize(
-    ("finalizers", "why"),
+    ("finalizers", "phase", "why"),
     [
-        (["example.com/a", "b.com/c"], "it is being deleted, but has the finalizers example.com/a, b.com/c;"),
-        ([], "it has been told to end by 2026-01-01T00:00:30Z, and the kubelet has not reported its end; raise the"),
+        (["example.com/a", "b.com/c"], "Failed", "it is being deleted, but has the finalizers example.com/a, b.com/c;"),
+        ([], "Running", f"{TOLD}, and the kubelet has not reported its end; raise the"),
+        (["batch.kubernetes.io/job-tracking"], "Running", f"{TOLD}, and the kubelet has not reported its end;"),
     ],
 )
-def test_a_pod_that_does_not_end_is_named_with_what_keeps_it(finalizers: list[str], why: str) -> None:
+def test_a_pod_that_does_not_end_is_named_with_what_keeps_it(finalizers: list[str], phase: str, why: str) -> None:
     cluster = memory("a", stuck=True)
     cluster.held["uid-a"]["metadata"]["finalizers"] = finalizers
+    cluster.events[5.0] = lambda: cluster.held["uid-a"]["status"].update(phase=phase)
     text = failure(cluster, limit=30.0)
     assert text.startswith("pod ns/a has not left node n within ") and f" s: {why} " in text
 
