@@ -175,6 +175,20 @@ def test_events_tell_where_pods_do_not() -> None:
         controller.apply(daemon_set("slow"), wait_timeout=1.0)
 
 
+def test_a_pull_secret_that_is_not_there_is_told_before_what_the_registry_says() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "401 Unauthorized"}}}
+    controller.add_pod("slow", phase="Pending", containerStatuses=[waiting])
+    message = "Unable to retrieve some image pull secrets (ngc); attempting to pull the image may not succeed."
+    for reason, text in (("FailedToRetrieveImagePullSecret", message), ("Failed", "Error: ErrImagePull")):
+        event = {"metadata": {"name": reason.lower(), "namespace": "ns"}, "type": "Warning", "reason": reason}
+        controller.server.put("events", {**event, "message": text})
+    with pytest.raises(BatchError) as slow:
+        controller.apply(daemon_set("slow"), wait_timeout=1.0)
+    told = f"FailedToRetrieveImagePullSecret: {message}; ImagePullBackOff: 401 Unauthorized ("
+    assert f"available; {told}make the Secret ngc in the namespace" in str(slow.value)
+
+
 def test_missing_rights_to_read_pods_do_not_hide_the_timeout() -> None:
     controller = Controller(lambda _name, _now: PENDING)
     controller.server.intercept = lambda _n, _m, path: (

@@ -133,6 +133,12 @@ _POLICIES = (
         " scopeSelector: {{matchExpressions: [{{scopeName: PriorityClass, operator: In, values: [{0}]}}]}}}}}}",
     ),
     (
+        # The kubelet's words, in an event.
+        re.compile(r"Unable to retrieve some image pull secrets \(([^)]+)\)"),
+        "make the Secret {0} in the namespace of these pods (kubectl create secret docker-registry), or correct its"
+        " name in imagePullSecrets",
+    ),
+    (
         re.compile(_NO_SPACE),
         "etcd is full: delete what is not needed, compact and defragment it or raise its --quota-backend-bytes, end the"
         " alarm (etcdctl alarm disarm), then run again",

@@ -21,6 +21,9 @@ _MOST_CHARACTERS = 1024
 _POD_NAME = re.compile(r'\bpods? "[^"]*"')
 ENDED = ("Succeeded", "Failed")
 _REPEATED = "(combined from similar events): "
+_NOT_PULLED = ("ErrImagePull", "ImagePullBackOff")
+# The kubelet asks the registry without it then, and the container says no more than what that answers.
+_NO_LOGIN = "FailedToRetrieveImagePullSecret"
 
 
 def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
@@ -132,6 +135,9 @@ def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
         waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
         if not reasons:
             reasons = _events_of(connection, namespace, [*waiting[:1], workload])
+        elif waiting and reasons[0].startswith(_NOT_PULLED):
+            told_of = _events_of(connection, namespace, waiting[:1])
+            reasons = [*(each for each in told_of if each.startswith(_NO_LOGIN)), *reasons]
         commands = [command for command in map(log_command, pods) if command]
     except ApiFault as err:
         reasons, commands = [f"the reason can't be read: {err.message}"], []
