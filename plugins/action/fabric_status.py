@@ -84,6 +84,8 @@ class ActionModule(ClusterAction):
         variables = variables_of_hosts(task_vars)
         unfinished = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
         documents, unusable = registered_documents([host for host in hosts if host not in unfinished], variables)
+        # What is asked of a host, such as labels and MTU, is in its file, not in what it registers.
+        documents = [{**each, "desired": spec["hosts"][each["host"]]} for each in documents]
         classes = host_classes(documents, {**unfinished, **unusable}, spec)
         cluster = self._cluster(arguments, hosts, variables, documents)
         needs = held(whole(spec, variables)[0], documents)

@@ -198,3 +198,25 @@ def test_gpus_and_nics_of_a_node_are_shown_together_and_need_nobody(monkeypatch:
     unasked = status(True)
     assert any(line.startswith("  not read: no kubeconfig") for line in unasked["screen"])
     assert unasked["status"]["outcome"] == without["status"]["outcome"], "an exporter that is not there fails nothing"
+
+
+def test_labels_that_the_input_gives_a_node_decide_where_its_plugins_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = str(RECORDINGS / "roce-h100-01.json.gz")
+    result = run_action("rdma_host", {"desired": {}, "recording": recording, "grouped": True})
+    config = {"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}
+    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["rdma"]}]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    sections = {"rdmaSharedDevicePlugin": {"config": json.dumps(config)}, "nodeAffinity": affinity}
+    asked = Fabric([resource("NicClusterPolicy", "nic-cluster-policy", sections)], []).accepted().spec
+    monkeypatch.setattr(fabric_status.ActionModule, "client", lambda _self, _arguments: Server())
+    monkeypatch.setattr(fabric_status, "run", lambda _connection, _request: BatchResult())
+    hosts = {"localhost": {}, "gpu-1": {"rdma_fabric_host_result": result}}
+
+    def devices(labels: dict[str, str]) -> list[str]:
+        spec = {**asked, "hosts": {"gpu-1": {"node_labels": labels}}}
+        task_vars = {"hostvars": hosts, "groups": {"all": list(hosts)}}
+        found: list[str] = run_action("fabric_status", {"spec": spec}, task_vars=task_vars)["status"]["devices"]
+        return found
+
+    assert devices({"pool": "rdma"}) == ["resource rdma/a: 12 devices on 1 host"]
+    assert devices({}) == ["resource rdma/a: no host has the labels of its plugin"]
