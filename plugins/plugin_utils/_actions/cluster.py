@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ClassVar, Iterator, Mapping
 
 from ansible.utils.display import Display
@@ -64,7 +63,7 @@ class ClusterAction(FabricAction):
         return Client({**given, "kubeconfig": self.readable_kubeconfig(given.get("kubeconfig"))})
 
     def readable_kubeconfig(self, given: Any) -> Any:
-        """Return the option as kubernetes.core's actions hand it on: files that ansible-vault has encrypted decrypted.
+        """Return the option as kubernetes.core's actions hand it on: files beside the playbook, and decrypted ones.
 
         Raises ApiFault.
         """
@@ -74,15 +73,15 @@ class ClusterAction(FabricAction):
 
     def _readable(self, name: str) -> str:
         try:
-            path = Path(name).expanduser()
+            path = self.find_file(name)
             found = in_the_clear(name, path, self._loader)
-        except (OSError, RuntimeError):  # the client says what is wrong with it
+        except OSError:  # the client says what is wrong with it
             return name
         except InvalidInput as invalid:
             refused = invalid.violations[0]
             problem = f"the kubeconfig {name} {refused.problem}"
             raise ApiFault(Fault.CONFIGURATION, problem, hint=refused.hint) from invalid
-        return name if found == path else str(found)
+        return str(found) if found.is_file() else name
 
     def connection(self, arguments: Mapping[str, Any]) -> Connection:
         """Return a connection with the authentication options among ``arguments``; raises ApiFault."""

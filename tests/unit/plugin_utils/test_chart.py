@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
@@ -58,7 +59,7 @@ def test_a_chart_that_is_not_there_is_named_with_where_it_was_looked_for(
 def test_helm_gets_the_options_of_a_connection_that_are_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
-    action = ChartAction(SimpleNamespace(action="a"), SimpleNamespace(), SimpleNamespace(), None, None, None)
+    action = ChartAction(SimpleNamespace(action="a"), SimpleNamespace(), SimpleNamespace(), DataLoader(), None, None)
     none = dict.fromkeys(("kubeconfig", "context", "host", "api_key", "ca_cert", "validate_certs"))
     assert action.access({**none, "username": "me"}) == {}
     given = {"context": "c", "host": "https://h", "api_key": "k", "ca_cert": "/ca", "validate_certs": False}

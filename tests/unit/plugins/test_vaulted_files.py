@@ -122,7 +122,9 @@ def test_an_encrypted_kubeconfig_is_read_as_by_the_modules_of_kubernetes_core(tm
     }
     path = encrypted(tmp_path / "kubeconfig", yaml.safe_dump({**access, "users": [{"name": "u", "user": {}}]}))
     action: Any = action_of("node_slot_info", {"unknown": 1}, loader=loader_with("right"))
-    assert action.client({"kubeconfig": path}).server == "https://192.0.2.1:6443"
+    action._loader.set_basedir(str(tmp_path))
+    for given in (path, "kubeconfig"):
+        assert action.client({"kubeconfig": given}).server == "https://192.0.2.1:6443", "the latter beside the playbook"
     action.run(task_vars={})
     assert {each.name for each in scratch.iterdir()} <= {"rdma_fabric_arguments"}
     refused: Any = action_of("node_slot_info", {}, loader=loader_with("wrong"))
