@@ -28,6 +28,9 @@ options:
       - hosts_pattern
       - run_dir
       - push
+      - verify_level
+      - verify_cabling
+      - nccl_image
       - reboots
       - reboots_give_back
       - reboots_parallel
@@ -70,6 +73,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes imp
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
 
+_VALUES = ("hosts_pattern", "run_dir", "push", "verify_level", "verify_cabling", "nccl_image")
 _ASKED = {"reboots_parallel": "rdma_fabric_reboot_parallel", "discover_machine": "rdma_fabric_discover_machine"}
 
 
@@ -92,8 +96,9 @@ class LookupModule(LookupBase):
             return fabric_of(given, variables, self._loader)[1]
         if term in ("hooks", "by_facts"):
             return _of_host(term, variables, given)
-        if term in ("hosts_pattern", "run_dir", "push"):
-            return [str(given.value(f"rdma_fabric_{term}")).strip()]
+        if term in _VALUES:
+            value = given.value(f"rdma_fabric_{term}")
+            return ["" if value is None else str(value).strip()]
         # What a user asks goes before what policies say.
         asked = given.get(_ASKED[term]) if term in _ASKED else None
         if asked is not None:

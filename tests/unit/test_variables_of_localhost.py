@@ -16,6 +16,7 @@ from typing import Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import OF_CONTROLLER
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,9 @@ FOR_EACH_HOST = (
     "roles/host/tasks",
 )
 WHOLE = re.compile(r"preflight_result\)?(\.spec)?(\.hosts)?( *\}\}|\[)|in \S*preflight_result\S*\.hosts")
+NAME = re.compile(r"\brdma_fabric_\w+")
+# In braces, or where a condition stands: with a filter, or compared.
+TEMPLATE = re.compile(r"\{\{.*\brdma_fabric_|\brdma_fabric_\w+ *(?:\||[=!]=|is )|\bnot rdma_fabric_")
 LOOKED_UP = re.compile(r"- .*query\('rdma\.fabric\.run', 'hosts'\)")
 
 
@@ -43,6 +47,17 @@ def test_no_role_and_no_playbook_reads_variables_of_another_host() -> None:
     found = [each for folder in FOLDERS for each in lines_of(CHECKOUT / folder)]
     assert len(found) > 2000
     none_of(f"{place}: {line.strip()}" for place, line in found if OF_HOSTS.search(line))
+
+
+def test_no_template_reads_what_counts_once_per_run() -> None:
+    """It would miss what is set for localhost: in a task of each host, and where a limit leaves out localhost."""
+    found = [
+        each for folder in ("roles", "playbooks") for each in lines_of(CHECKOUT / folder) if "/meta/" not in each[0]
+    ]
+    read = [(place, *NAME.findall(line)) for place, line in found if TEMPLATE.search(line)]
+    assert any("rdma_fabric_drain" in names for _place, *names in read)
+    once = {row.name for row in OF_CONTROLLER}
+    none_of(f"{place}: {name}" for place, *names in read for name in names if name in once)
 
 
 @pytest.mark.parametrize(

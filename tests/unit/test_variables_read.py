@@ -63,7 +63,8 @@ INCLUDED = {"host/failed": "host/upgrade"}
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
 # The others are about what earlier plays have left.
 LOOK = re.compile(
-    r"(?:query|lookup)\('rdma\.fabric\.run', '(hosts|hosts_pattern|run_dir|push|reboots_parallel|discover_machine)'\)"
+    r"(?:query|lookup)\('rdma\.fabric\.run', "
+    r"'(hosts|hosts_pattern|run_dir|push|verify_level|verify_cabling|nccl_image|reboots_parallel|discover_machine)'\)"
 )
 AROUND = {"inventory_hostname": "gpu01", "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"]}}
 

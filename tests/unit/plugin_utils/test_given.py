@@ -109,6 +109,11 @@ def test_a_play_sees_the_hosts_of_the_fabric_and_what_earlier_plays_left() -> No
     assert look("hosts", rdma_fabric_hosts_pattern="gpus") == ["gpu01"]
     assert look("hosts", "run_dir", rdma_fabric_hosts_pattern="all:!gpus") == ["cpu01", "rdma-fabric-run"]
     assert look("hosts_pattern", "reboots") == ["rdma_fabric"]
+    assert look("verify_level", "verify_cabling", "nccl_image", rdma_fabric_verify_level=" strict") == [
+        "strict",
+        "none",
+        "",
+    ]
     found = {"reload": ["gpu01"], "reboot": ["gpu02", "gpu01"], "parallel": "2"}
     assert look("reboots", "reboots_parallel", _rdma_fabric_reboots=found) == ["gpu01", "gpu02", "2"]
     assert look("reboots_parallel", _rdma_fabric_reboots=found, rdma_fabric_reboot_parallel=3) == ["3"]
