@@ -36,15 +36,19 @@ def message(
     return Message(re.compile(pattern, re.IGNORECASE), cause, next_step, follows, ends_run, about or pattern)
 
 
+_ALIKE = (
+    "give both sides of perftest the same test, size (-s) and queue pairs (-q), and all ranks of NCCL the same NCCL, "
+    "network plugin and NCCL_ variables"
+)
 # Completion states of verbs (rdma-core, enum ibv_wc_status) that tell a cause.
 _COMPLETION_STATES: dict[int, tuple[str, str]] = {
-    1: ("a message was longer than the receiver's buffer", "give both sides the same size (-s)"),
+    1: ("a message was longer than the receiver's buffer", _ALIKE),
     4: (
         "local protection error: the device may not read or write this memory (with GPU memory: ACS or IOMMU)",
         "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1) on the path between NIC and GPU",
     ),
     5: ("the queue was flushed after an earlier error", "look for the first error, mostly on the other side"),
-    9: ("the other side refused the request", "give both sides the same test, size and number of queue pairs"),
+    9: ("the other side refused the request", _ALIKE),
     10: ("the other side's memory is not accessible", "look at the other side's output, and check ACS and the IOMMU"),
     12: (
         "no acknowledgement came (transport retry exceeded): packets are lost on the way",

@@ -68,6 +68,18 @@ _NOT_LET_IN = message(
     "of the MPI Operator see that its workers run, and sshAuthMountPath for the user of the image",
 )
 # Open MPI 5 calls itself prterun or PRTE, the releases before it mpirun or ORTE.
+_AS_ROOT = message(
+    r"(?:mpirun|mpiexec|prterun) has detected an attempt to run as root",
+    "Open MPI starts nothing as root, which is the user of most containers, unless told to",
+    "give mpirun --allow-run-as-root, or set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+)
+# Open MPI and MPICH, before NCCL has begun; NVIDIA/nccl-tests, issue 92.
+_NO_MPI = message(
+    r"MPI_INIT failed|Fatal error in (?:internal_)?P?MPI_Init|PML add procs failed|Open MPI failed to TCP connect",
+    "MPI itself does not connect its ranks, before NCCL has a part in it",
+    "keep MPI to the interface of every host (--mca btl_tcp_if_include and oob_tcp_if_include, such as eth0), and "
+    "build nccl-tests with the MPI that starts it",
+)
 _NOT_STARTED = message(
     r"(?:ORTE|PRTE) was unable to reliably start",
     "mpirun did not start its daemon on another host, or got no answer from there",
@@ -89,9 +101,20 @@ _MESSAGES = (
         "leave NCCL_NET out, or give the pod the RDMA devices that it names",
     ),
     message(
-        r"Duplicate GPU detected",
+        r"Duplicate GPU detected|Multiple Ranks are using the same GPU",
         "two ranks were put on one GPU",
         "start as many ranks on each host as it has GPUs, or give each rank a GPU of its own (CUDA_VISIBLE_DEVICES)",
+    ),
+    # Of CUDA, for a rank whose number on its host is none of a GPU there; NVIDIA/nccl-tests, issues 30, 263 and 323.
+    message(
+        r"no CUDA-capable device is detected|invalid device ordinal",
+        "a host has more ranks than GPUs, of which a pod sees those that it asks for",
+        "start as many ranks on each host as nvidia-smi -L has GPUs in its pod; -t and -g are the GPUs of each rank",
+    ),
+    message(
+        r"no kernel image is available",
+        "nccl-tests or NCCL of the image were built for other GPUs than these",
+        "use an image with a newer CUDA, or build them for these GPUs (NVCC_GENCODE)",
     ),
     message(
         r"Mismatched NCCL version",
@@ -124,6 +147,18 @@ _MESSAGES = (
         "let the pod ask for the RDMA resource of the device plugin instead of mounting /dev/infiniband",
         ends_run=False,
     ),
+    # src/transport/net_ib/common.cc; NVIDIA/nccl, issues 905 and 230. Transfers over the port end in state 12 then.
+    message(
+        r"async event ?: port error",
+        "the link of a port went down while the test ran",
+        "look at that host's cable, transceiver and switch port, and at its kernel log",
+        about="completion 12",
+    ),
+    message(
+        r"local catastrophic error",
+        "a NIC failed, or its driver was reset or unloaded while the test ran",
+        "look at that host's kernel log (mlx5_core, PCIe errors), and at the NIC's firmware and temperature",
+    ),
     *REFUSED_CALLS,
     GPU_NOT_READY,
     # CUDA's enum cudaError, 2, 35 and 803.
@@ -136,6 +171,12 @@ _MESSAGES = (
         r"CUDA driver version is insufficient|unsupported display driver / cuda driver combination",
         "the GPU's driver on the node does not fit the CUDA of the image",
         "use an image with an older CUDA, or a newer driver",
+    ),
+    # src/transport/nvls.cc, before 2.29 without words of its own; NVIDIA/nccl, issues 1488 and 1562.
+    message(
+        r"nvls\.cc:\d{1,5} NCCL WARN Cuda failure|Failed to bind NVLink SHARP",
+        "NVLink SHARP of the host's NVSwitches does not work, as when nvidia-fabricmanager was started again alone",
+        "reset the GPUs with nvidia-fabricmanager stopped, or reboot the node; NCCL_NVLS_ENABLE=0 does without it",
     ),
     # src/misc/socket.cc and src/proxy.cc: other threads and ranks see connections end after the first error.
     message(
@@ -166,6 +207,8 @@ _MESSAGES = (
     ),
     _TEST_ENDED,
     _NOT_LET_IN,
+    _AS_ROOT,
+    _NO_MPI,
     # Of Open MPI (help-orte-rmaps-base.txt, "alloc-error").
     message(
         r"There are not enough slots available|nodes which are allocated for this job are already filled",
@@ -187,7 +230,7 @@ _MESSAGES = (
 )
 _WORTH_A_LOOK = re.compile(
     r"fail|error|NET/IB|no .{0,12}interface|timeout|mpirun|prterun|orte|prte|srun|invalid|not found|call to|completion"
-    r"|ssh:|host key|denied|slots|filled|socketStartConnect|socketPollConnect|NCCL WARN|not open",
+    r"|ssh:|host key|denied|slots|filled|socketStartConnect|socketPollConnect|NCCL WARN|not open|mpiexec|no CUDA|image",
     re.IGNORECASE,
 )
 

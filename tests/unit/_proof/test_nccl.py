@@ -247,6 +247,21 @@ WARN = "a:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN"
             "fit",
             "old",
         ),
+        ("a:1:2 [0] transport/nvls.cc:244 NCCL WARN Cuda failure 802 'system not yet initialized'", "802", "fabricman"),
+        ("a:1:2 [0] transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'", "NVLink SHARP", "NVLS_ENABLE"),
+        (f"{WARN} Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2 : CUDA error 401", "SHARP", "reset"),
+        ("a: Test CUDA failure common.cu:941 'invalid device ordinal'", "more ranks than GPUs", "nvidia-smi -L"),
+        ("458398: Test CUDA failure common.cu:730 'no CUDA-capable device is detected'", "more ranks", "nvidia-smi"),
+        (
+            "  8  2  float  suma: Test CUDA failure common.cu:253 'no kernel image is available for execution'",
+            "built for other GPUs",
+            "NVCC_GENCODE",
+        ),
+        (f"{WARN} Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU", "on one GPU", "own"),
+        (f"{WARN} NET/IB : mlx5_1:1 async fatal event: local catastrophic error", "a NIC failed", "kernel log"),
+        ("mpirun has detected an attempt to run as root.", "nothing as root", "--allow-run-as-root"),
+        ("Abort(3712399) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other", "MPI itself", "eth0"),
+        ("It looks like MPI_INIT failed for some reason; your parallel process is", "MPI itself", "btl_tcp_if_include"),
         ("There are not enough slots available in the system to satisfy the 16", "fewer slots than ranks", "slots=8"),
     ],
 )
@@ -274,6 +289,11 @@ def test_a_complaint_of_nccl_has_its_cause_and_its_next_step(line: str, cause: s
             [f"{WARN} NET/IB : Got completion with status={state} opcode=1" for state in (5, 12)],
             "status=12",
             "transport retry exceeded",
+        ),
+        # NVIDIA/nccl, issue 905; the second form is that of 2.24 and newer
+        *(
+            ([f"{WARN} NET/IB : {event}", f"{WARN} NET/IB : Got completion with status=12 opcode=1"], event, "the link")
+            for event in ("Got async event : port error", "mlx5_1:1 Got non-fatal async event: port error(10)")
         ),
         (
             [
