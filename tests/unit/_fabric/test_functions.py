@@ -377,6 +377,16 @@ class TestHosts:
         assert bool([notice for notice in fabric.notices if "no host of the inventory" in notice.problem]) is said
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [("SriovNetworkNodePolicy", policy().content["spec"]), ("SriovOperatorConfig", {}), ("SriovNetworkPoolConfig", {})],
+)
+def test_two_namespaces_have_no_two_of_a_name(kind: str, spec: dict[str, Any]) -> None:
+    """The operator reads one namespace, its own."""
+    twice = [resource(kind, "default", spec, namespace=each) for each in ("a", "b")]
+    assert "is given twice" in fabric_of(*twice).wrong("").problem
+
+
 class TestPoolConfig:
     def pool(self, **spec: Any) -> Document:
         return resource("SriovNetworkPoolConfig", "pool", spec)

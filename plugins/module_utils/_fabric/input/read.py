@@ -16,7 +16,7 @@ from . import attachments, functions, policy
 from .attachments import Network
 from .functions import FunctionPolicy, PoolConfig, completed
 from .models import NETWORK_MODELS, POLICY_NAME
-from .models_sriov import NODE_POLICY, OPERATOR_CONFIG, POOL_CONFIG
+from .models_sriov import NODE_POLICY, OPERATOR_CONFIG, POOL_CONFIG, SRIOV_POLICY_MODELS
 from .policy import Policy
 from .pools import Pool, read_pool
 from .resources import ATTACHMENT_KIND, Resource, read_document, read_variable
@@ -151,7 +151,9 @@ def _take(resource: Resource, given: Input, *, container: bool) -> None:
 
 
 def _note_repetition(resource: Resource, given: Input) -> None:
-    identity = (str(resource.content.get("apiVersion")), resource.kind, resource.namespace, resource.name)
+    # The SR-IOV operator reads what is asked of nodes in one namespace, its own.
+    namespace = "" if resource.kind in SRIOV_POLICY_MODELS else resource.namespace
+    identity = (str(resource.content.get("apiVersion")), resource.kind, namespace, resource.name)
     # Networks are compared by the attachment they make, pools by the namespace nv-ipam reads, and the cluster's policy
     # is one whatever its name.
     if resource.kind in ("NicClusterPolicy", ATTACHMENT_KIND) or resource.is_pool or not resource.name:
