@@ -447,10 +447,16 @@ class TestPoolConfig:
         assert [request["netns_mode"] for request in fabric.spec["host_requests"]] == [None, "shared"]
         assert "of its own" in fabric.said("rdmaMode").hint
 
+    def test_one_for_open_vswitch_has_nothing_of_a_pool_of_nodes_unless_no_webhook_says_so(self) -> None:
+        pool = self.pool(maxUnavailable=1, nodeSelector={}, ovsHardwareOffloadConfig={"name": "worker"})
+        paths = {"spec.nodeSelector", "spec.maxUnavailable"}
+        assert {each.path for each in fabric_of(pool).violations} == paths
+        notices = fabric_of(pool, NO_WEBHOOK).accepted().notices
+        assert {each.path for each in notices if "operator's webhook" in each.problem} == paths
+
     def test_what_does_nothing_here_is_named(self) -> None:
-        fabric = fabric_of(
-            self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"name": "a", "otherConfig": {"b": "c"}})
-        ).accepted()
+        pool = self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"otherConfig": {"b": "c"}})
+        fabric = fabric_of(pool).accepted()
         assert "rdma_fabric_max_unavailable" in fabric.said("maxUnavailable").hint
         assert "eSwitchMode: switchdev" in fabric.said("ovsHardwareOffloadConfig").hint
         assert fabric.said("it asks for no rdmaMode")

@@ -285,13 +285,14 @@ def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
 class PoolConfig:
     """One SriovNetworkPoolConfig: what it asks of hosts, the requirements on its nodes, and where its spec stands.
 
-    One that ``offloads`` is for Open vSwitch, and no pool of nodes.
+    One that ``offloads`` is for Open vSwitch, and no pool of nodes; ``of_pools`` are its fields that only a pool has.
     """
 
     request: dict[str, Any]
     requirements: list[Mapping[str, Any]]
     place: Place
     offloads: bool
+    of_pools: Sequence[str]
 
 
 def read_pool_config(resource: Resource) -> PoolConfig:
@@ -315,15 +316,20 @@ def read_pool_config(resource: Resource) -> PoolConfig:
         "netns_mode": None if offloads else spec.get("rdmaMode"),
     }
     of_labels = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
-    return PoolConfig(request, [*of_labels, *terms], place, offloads)
+    of_pools = [key for key in ("nodeSelector", "maxUnavailable") if key in spec]
+    return PoolConfig(request, [*of_labels, *terms], place, offloads, of_pools)
 
 
-def check_pools(configs: Iterable[PoolConfig]) -> None:
+def check_pools(configs: Sequence[PoolConfig], *, webhook: bool) -> None:
     """Refuse a pool whose nodes are all of another one: the operator changes no node of two pools.
 
     Nodes that only happen to have the labels of both are told where hosts were read. It passes over those for Open
-    vSwitch (``findNodePoolConfig``).
+    vSwitch (``findNodePoolConfig``), and its webhook refuses those that select nodes.
     """
+    for config in configs:
+        for key in config.of_pools if config.offloads else ():
+            problem = "is not taken by the operator's webhook beside ovsHardwareOffloadConfig.name"
+            _say(config.place.at(key), problem, "give it in a SriovNetworkPoolConfig of its own", webhook)
     for one, other in combinations([config for config in configs if not config.offloads], 2):
         if _implies(one.requirements, other.requirements) or _implies(other.requirements, one.requirements):
             problem = f"selects nodes of {one.request['source']}, and a node is of one pool"

@@ -278,7 +278,7 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     has_webhook = given.operator_config is None or given.operator_config.has_webhook
     functions.check(given.function_policies, cluster, nodes, webhook=has_webhook)
     functions.check_modes(given.pool_configs, cluster)
-    functions.check_pools(given.pool_configs)
+    functions.check_pools(given.pool_configs, webhook=has_webhook)
     functions.check_legacy_settings(given.function_policies, given.networks)
     version = whole.deployed.version("whereabouts", "secondaryNetwork.ipamPlugin") or ""
     attachments.check_node_slices(given.networks, version, len(whole.deployed.hosts))
