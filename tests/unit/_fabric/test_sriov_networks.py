@@ -142,7 +142,13 @@ def test_the_attachment_lies_where_the_network_says_or_beside_it(
 ) -> None:
     fabric = given("SriovNetwork", spec, **metadata)
     assert attachment_of(fabric)["metadata"]["namespace"] == namespace
-    assert not [notice for notice in fabric.notices if notice.path == "metadata.namespace"]
+    assert not [notice for notice in fabric.notices if notice.path.endswith("amespace")]
+
+
+@pytest.mark.parametrize(("namespace", "named"), [("", False), ("sriov-network-operator", False), ("tenant", True)])
+def test_a_network_outside_the_operators_namespace_that_gives_another_one_is_named(namespace: str, named: bool) -> None:
+    fabric = given("SriovNetwork", {"networkNamespace": "ai"}, namespace=namespace)
+    assert ["spec.networkNamespace"] * named == [each.path for each in fabric.notices if "namespace" in each.problem]
 
 
 @pytest.mark.parametrize(

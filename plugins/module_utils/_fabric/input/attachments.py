@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Container, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
 
@@ -24,6 +24,7 @@ from .models import NETWORK_MODELS
 from .models_sriov import SRIOV_NETWORK_MODELS
 from .resources import ATTACHMENT_KIND, Resource
 
+_OPERATORS = "network-operator"
 _CONFIG = text("CNI configuration, as JSON text")
 _ATTACHMENT = Model(ATTACHMENT_KIND, record("an attachment", {"config": _CONFIG}))
 ATTACHMENT_MODEL = Model(
@@ -174,6 +175,21 @@ def check_between(networks: Sequence[Network], pools: Mapping[PoolKey, Claim]) -
         network = by_where[where]
         field = field_place(network.place, nad.field_of(problem.path))
         (network.place.inside(problem.path) if network.kind == ATTACHMENT_KIND else field).remark(problem)
+
+
+def remark_namespaces(networks: Sequence[Network], homes: Container[str]) -> None:
+    """Name networks whose ``networkNamespace`` the SR-IOV operator does not take: they are in no namespace of its own.
+
+    Sources: ``validateNetworkNamespace`` of its webhook, ``Reconcile`` of its networks. ``homes`` are the namespaces
+    that it is in by the rest of the input; those that its charts and OpenShift have it in end alike.
+    """
+    for network in networks:
+        own = network.entry.get("namespace") or _OPERATORS
+        if network.kind not in SRIOV_NETWORK_MODELS or own in homes or own.endswith(_OPERATORS):
+            continue
+        if network.entry["spec"].get("networkNamespace"):
+            problem = f"is taken by the SR-IOV operator in its own namespace alone, and this network is in {own}"
+            network.place.at("networkNamespace").notice(problem, "give the network there, or leave this out")
 
 
 def check_node_slices(networks: Sequence[Network], version: str, hosts: int) -> None:

@@ -41,6 +41,7 @@ from .driver import COMPONENT as DRIVER
 from .functions import FunctionPolicy
 from .given import check_certificates, check_data, check_feature_rules, check_given, remark_gpu_operator
 from .models import POLICY_NAME
+from .models_sriov import SRIOV_POLICY_MODELS
 from .policy import Policy, restricts_nodes
 from .pools import note
 from .read import Input, fits, place_of, read
@@ -285,6 +286,8 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     pools.check_between(given.pools)
     valid = [pool.entry for pool in given.pools if pool.valid]
     attachments.check_between(given.networks, nv_ipam.claims_of(valid))
+    homes = [each.namespace for each in given.resources if each.kind in SRIOV_POLICY_MODELS]
+    attachments.remark_namespaces(given.networks, [*homes, whole.deployed.namespace])
     every = ([cluster] if cluster else []) + list(nodes)
     offered = [name for one in every for names in one.resources().values() for name in names]
     offered += [name for resource in given.objects for name in check_given(resource)]
