@@ -175,6 +175,10 @@ def _combined(port: _Port, known: _Port, equal: bool, called: str, notices: list
             notices += [notice] if notice not in notices else []
         elif not overlap:
             others.append(other)
+    for other in others:
+        mode = other.request["eswitch_mode"]
+        if mode and mode != (group.request["eswitch_mode"] or "legacy"):
+            notices.append(f"{called}: eswitch_mode is that of {group.source}, {other.source} asks for {mode}")
     groups = [*port.groups, *others]
     if not equal and not others:
         return port

@@ -138,6 +138,13 @@ class TestMerge:
         _desired, notices = made(asked("a", pci=[ONE], priority=90), asked("b", pci=[ONE], priority=10))
         assert notices == [f"{ONE} (ens1f0): SriovNetworkNodePolicy/b takes precedence over SriovNetworkNodePolicy/a"]
 
+    def test_a_mode_of_the_port_that_comes_to_nothing_is_named(self) -> None:
+        """The SR-IOV operator takes it from the policy that counts, and legacy where that gives none."""
+        one = of_range("a", 0, 3, eswitch_mode="switchdev", priority=90)
+        asks = "eswitch_mode is that of SriovNetworkNodePolicy/b, SriovNetworkNodePolicy/a asks for switchdev"
+        for mode, told in ((None, [f"{ONE} (ens1f0): {asks}"]), ("switchdev", [])):
+            assert made(one, of_range("b", 4, 7, eswitch_mode=mode))[1] == told
+
     def test_a_policy_without_ports_is_named(self) -> None:
         assert made(asked(vendor="8086"))[1] == [
             "SriovNetworkNodePolicy/vfs selects this host and none of its ports "
