@@ -16,6 +16,7 @@ from .next_boot import OSTREE_BOOTED, chosen_entry
 from .own_files import REMOVED, listed
 from .settings_shapes import KernelArguments, Loader
 from .shapes import Facts
+from .system import is_transactional
 
 GRUB, GRUBBY, SYSTEMD_BOOT, OSTREE = "grub", "grubby", "systemd-boot", "ostree"
 CMDLINE_FILE = "/etc/kernel/cmdline"
@@ -88,6 +89,8 @@ def _loader(probe: Probe) -> Loader:
     if probe.host.exists(OSTREE_BOOTED):
         reason = "the kernel line of an ostree system belongs to rpm-ostree: use rpm-ostree kargs or a MachineConfig"
         return {"loader": OSTREE, "update": [], "cannot": reason}
+    if is_transactional(probe):
+        return _transactional(probe)
     if is_systemd_boot(probe):
         return _systemd_boot(probe)
     if any(probe.host.exists(path) for path in _GRUBBY):
@@ -109,6 +112,16 @@ def _grub(probe: Probe, program: str, directory: str) -> Loader:
             f"arguments to GRUB_CMDLINE_LINUX_DEFAULT there and run {' '.join(update)}"
         )
     return {"loader": GRUB, "update": update, "cannot": reason}
+
+
+def _transactional(probe: Probe) -> Loader:
+    """Return how the user adds arguments: with grub.cfg in a snapshot, else with the entries of sdbootutil."""
+    loader, file, command = SYSTEMD_BOOT, CMDLINE_FILE, "sdbootutil update-all-entries"
+    if probe.host.exists("/boot/grub2/grub.cfg"):
+        loader, command = GRUB, "transactional-update grub.cfg"
+        file = "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub"
+    reason = f"the root is a read-only snapshot: add the arguments to {file}, run {command}, and reboot"
+    return {"loader": loader, "update": [], "cannot": reason}
 
 
 def _systemd_boot(probe: Probe) -> Loader:

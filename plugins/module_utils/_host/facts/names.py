@@ -184,7 +184,7 @@ def _initramfs(probe: Probe, system: System) -> Initramfs | None:
         holds = _dracut_holds_drivers(probe, cmdline) if dracut else _initramfs_tools_hold_drivers(probe)
         return {"image": image, "update": [updater, "-u"], "network": holds}
     if dracut:
-        update = [dracut, "--force", image, kernel]
+        update = None if "transactional" in system else [dracut, "--force", image, kernel]
         return {"image": image, "update": update, "network": _dracut_holds_drivers(probe, cmdline)}
     return {"image": image, "update": None, "network": True}
 

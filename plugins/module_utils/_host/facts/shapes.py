@@ -46,9 +46,13 @@ class _System(TypedDict):
 
 
 class System(_System, total=False):
-    """The machine and its operating system (system.py); ``no_securityfs`` says why lockdown is unknown."""
+    """The machine and its operating system (system.py); ``no_securityfs`` says why lockdown is unknown.
+
+    ``transactional`` is present if the system changes in snapshots, which the next boot starts (openSUSE MicroOS).
+    """
 
     no_securityfs: bool
+    transactional: bool
 
 
 class _PcieLink(TypedDict):

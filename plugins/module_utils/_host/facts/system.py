@@ -15,6 +15,7 @@ from typing import Sequence
 from ..machine.probe import Probe, printable
 from ..spec.arguments import IOMMU_OFF
 from .masks import mask_parameters
+from .remote_storage import read_all_mounts
 from .shapes import Iommu, Os, System
 from .topology import all_nodes
 
@@ -49,7 +50,19 @@ def read_system(probe: Probe, with_processors: Sequence[int]) -> System:
     }
     if system["lockdown"] is None and not probe.host.exists(f"{_SECURITYFS}/lsm"):
         system["no_securityfs"] = True
+    if is_transactional(probe):
+        system["transactional"] = True
     return system
+
+
+def is_transactional(probe: Probe) -> bool:
+    """Return whether the root is a read-only snapshot and only transactional-update makes the next one.
+
+    openSUSE MicroOS, SUSE Linux Micro; zypper then refuses to install (zypper, src/utils/misc.cc).
+    """
+    if not probe.host.exists("/usr/sbin/transactional-update"):
+        return False
+    return any(mount.point == "/" and "ro" in mount.options for mount in read_all_mounts(probe))
 
 
 def parse_os_release(text: str) -> dict[str, str]:

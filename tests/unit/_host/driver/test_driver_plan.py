@@ -198,11 +198,15 @@ class TestRequests:
         state = host(stack=stack(installed="OFED-internal-24.07-0.6.1"))
         assert list(statuses(steps(state, asked()))) == ["load"]
 
-    def test_an_ostree_system_is_refused(self) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "advice"), [("ostree", "rpm-ostree install"), ("transactional", "transactional-update pkg install")]
+    )
+    def test_a_system_that_changes_in_images_is_refused(self, kind: str, advice: str) -> None:
         state = host()
-        state["system"]["ostree"] = True
+        state["system"][kind] = True
         (step,) = steps(state, asked())
         assert (step["status"], "source: container" in step["detail"]) == ("refused", True)
+        assert advice in step["detail"]
 
     def test_a_host_without_nvidia_nic_gets_nothing(self) -> None:
         state = facts([nic(PF, "eno1", vendor="8086")], [netdev("eno1", PF)])

@@ -305,6 +305,25 @@ class TestOtherLoaders:
         step = the_step(previewed(kernel, **WISH))
         assert (step["status"], "rpm-ostree kargs" in step["detail"]) == ("refused", True)
 
+    @pytest.mark.parametrize(
+        ("grub_cfg", "advice"),
+        [
+            (True, "to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, run transactional-update grub.cfg, and reboot"),
+            (False, "to /etc/kernel/cmdline, run sdbootutil update-all-entries, and reboot"),
+        ],
+    )
+    def test_a_read_only_snapshot_is_refused_with_the_program_that_makes_the_next(
+        self, grub_cfg: bool, advice: str
+    ) -> None:
+        """openSUSE MicroOS: grub2-mkconfig has no place to write to."""
+        kernel = host("sles-15.6")
+        kernel.tree.add_file("/usr/sbin/transactional-update", "")
+        kernel.tree.add_file("/proc/self/mountinfo", "22 1 0:20 /@/.snapshots/1/snapshot / ro - btrfs /dev/sda3 rw\n")
+        if not grub_cfg:
+            kernel.tree.discard("/boot/grub2/grub.cfg")
+        step = the_step(previewed(kernel, **WISH))
+        assert (step["status"], advice in step["detail"]) == ("refused", True)
+
     def test_without_a_known_loader_it_is_refused(self) -> None:
         kernel = host()
         kernel.tree.discard("/usr/sbin/grub-mkconfig")

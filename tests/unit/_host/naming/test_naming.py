@@ -382,6 +382,18 @@ class TestInitramfs:
         (notice,) = previewed(kernel, wish({"pci": OTHER, "name": "rail1"}))["plan"]["notices"]
         assert f"--untrack={LINK}" in notice
 
+    def test_that_of_a_read_only_snapshot_is_left_to_the_program_that_makes_the_next(self) -> None:
+        tree = guest()
+        image = f"/boot/initrd-{igb.KERNEL}"
+        tree.files.update({image: "", "/usr/bin/dracut": "", "/etc/dracut.conf": "hostonly=no\n"})
+        tree.files["/usr/sbin/transactional-update"] = ""
+        tree.files["/proc/self/mountinfo"] = "22 1 0:20 /@/.snapshots/1/snapshot / ro - btrfs /dev/sda3 rw\n"
+        kernel = booted(tree)
+        (notice,) = previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["notices"]
+        assert "transactional-update initrd" in notice
+        done(kernel, {"pci": PF, "name": "rail0"})
+        assert (kernel.read(image), kernel.exists(STAMP)) == ("", False)
+
     def test_removal_makes_it_again_without_our_files(self) -> None:
         kernel = booted(with_initramfs(guest()))
         done(kernel, {"pci": PF, "name": "rail0"})

@@ -50,6 +50,12 @@ def refusals(request: DriverRequest, state: DriverState, system: System, family:
             "the policy, or layer the packages (rpm-ostree install) and drop the variable"
         )
         return [Refusal("system", "check the system", detail)]
+    if "transactional" in system:
+        detail = (
+            "this host's root is a read-only snapshot: set source: container, with ofedDriver in the policy, or "
+            "install the packages into the next one (transactional-update pkg install), reboot, and drop the variable"
+        )
+        return [Refusal("system", "check the system", detail)]
     if family is None:
         return [_unknown_system(request, system)]
     if state["database_fails"]:

@@ -268,9 +268,11 @@ def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, str]:
 def _initramfs_notices(context: Context, planned: list[Step]) -> list[str]:
     """Return a notice about an image that nothing here may make, where the naming files are about to change."""
     initramfs = context.actual.facts["naming"]["initramfs"]
-    if not initramfs or initramfs["update"] or not any(is_executable(step) for step in planned):
+    if not initramfs or initramfs["update"] or not initramfs["network"] or not any(map(is_executable, planned)):
         return []
     way = "rebuild it with the program that built it"
+    if "transactional" in context.actual.facts["system"]:
+        way = "it belongs to a read-only snapshot: transactional-update initrd makes the next one, then reboot"
     if context.actual.facts["system"]["ostree"]:
         files = _files_after(context, planned)
         gone = set(in_initramfs(dict.fromkeys(filter(is_naming_file, context.boot_files), ""))) - set(files)
