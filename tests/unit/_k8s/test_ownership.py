@@ -48,6 +48,7 @@ MARKED: list[tuple[dict[str, Any], str]] = [
     ({"labels": {"helm.toolkit.fluxcd.io/name": "x"}}, "Flux"),
     (NETWORK, "the SR-IOV Network Operator"),
     ({"labels": {"argocd.argoproj.io/instance": "x"}}, "Argo CD"),
+    ({"labels": {"olm.operatorframework.io/owner-name": "nfd"}}, "the Operator Lifecycle Manager (olm.operatorfr"),
     ({"labels": {"kapp.k14s.io/app": "1"}}, "kapp"),
     ({"labels": {"objectset.rio.cattle.io/hash": "0a"}}, "k3s, RKE2 or Fleet"),
 ]
@@ -69,7 +70,7 @@ def test_an_object_that_somebody_else_looks_after_is_refused_before_anything_is_
     with pytest.raises(BatchError) as refused:
         apply(server, wave(config_map("a")), wave(daemon_set("kube-multus-ds")), check=check)
     assert f"DaemonSet ns/kube-multus-ds is managed by {owner}" in str(refused.value)
-    adoptable = "Operator" in owner or "controller of" in owner
+    adoptable = "Network Operator" in owner or "controller of" in owner
     hint = "stop the operator and run rdma.fabric.adopt" if adoptable else "remove it there, or leave it out here"
     assert hint in str(refused.value)
     assert server.written() == []

@@ -29,6 +29,7 @@ _MARKS = {
     NETWORK: "the SR-IOV Network Operator",
     "olm.owner": "the Operator Lifecycle Manager",
     "olm.managed": "the Operator Lifecycle Manager",
+    "olm.operatorframework.io/owner-name": "the Operator Lifecycle Manager",
     "meta.helm.sh/release-name": "Helm",
     "argocd.argoproj.io/tracking-id": "Argo CD",
     "argocd.argoproj.io/instance": "Argo CD",
