@@ -109,8 +109,10 @@ def test_what_another_manager_has_set_too_is_its_own(manager: str, operation: st
     assert left(AFTER, live) == lines
 
 
-def test_what_kubernetes_core_has_made_is_left_over_and_what_a_program_in_python_has_patched_is_not() -> None:
-    live = by_kubectl(BEFORE, "OpenAPI-Generator")
+@pytest.mark.parametrize("manager", ["kubectl", "OpenAPI-Generator"])
+def test_what_a_client_of_many_uses_has_made_is_left_over_and_what_it_has_patched_is_not(manager: str) -> None:
+    """As kubernetes.core.k8s or an old kubectl, which call themselves the same whatever they do."""
+    live = by_kubectl(BEFORE, manager)
     assert left(AFTER, live) == []
     live["metadata"]["managedFields"][0]["fieldsV1"]["f:data"]["."] = {}
     assert left(AFTER, live) == ["data.legacy"]
@@ -159,6 +161,16 @@ def test_check_mode_foretells_the_removal_and_drift_calls_it_kubectls() -> None:
     (only,) = differences(change.before, change.after)
     assert (only.path, only.found, only.wanted) == ("data.legacy", "unused", ABSENT)
     assert [owner.manager for owner in only.owners] == ["kubectl-client-side-apply"]
+
+
+def test_what_kubectl_applies_by_the_server_stays_and_is_named() -> None:
+    server = after_kubectl()
+    live = server.objects[("configmaps", "ns", "a")]
+    live["metadata"]["managedFields"][-1].update(manager="kubectl", operation="Apply")
+    result = apply(server, wave(AFTER))
+    assert live["data"] == BEFORE["data"]
+    told = "set by kubectl apply --server-side and not in the input, so left as it is (data.legacy; next, "
+    assert any(notice.startswith(told) for notice in result.notices)
 
 
 def test_without_force_it_is_named_and_stays() -> None:

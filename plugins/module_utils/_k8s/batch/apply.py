@@ -14,7 +14,7 @@ from ..api.errors import ApiFault, Fault
 from ..api.kinds import object_path
 from ..api.snapshot import get_object
 from ..objects.changes import is_unchanged, unheld_fields
-from ..objects.client_side import is_client_side, taken_over, without
+from ..objects.client_side import is_client_side, kept_by_kubectl, taken_over, without
 from ..objects.field_owners import record_text
 from ..objects.objects import MANAGER, Item, Json, Key
 from .session import CONFIGURED, CREATED, MOST_NAMED, UNCHANGED, Change, Session
@@ -28,6 +28,7 @@ _LONGEST_PAUSE = 2.0
 _NO_SERVICE_ACCOUNT = "error looking up service account"
 # k8s.io/apiserver, admission/plugin/webhook/errors: a webhook with side effects is not asked in a dry run.
 _NO_DRY_RUN = "does not support dry run"
+_NOTHING: Json = {"metadata": {}}
 _NEW_NAMESPACE = "the namespace {} would be created by this run"
 
 
@@ -62,6 +63,12 @@ def apply_item(session: Session, item: Item) -> None:
         what = f"set by an earlier manifest with kubectl or kubernetes.core and not in the input, so {becomes}"
         session.tell(f"{what} ({named([record_text(record) for record in left], MOST_NAMED)})", item.key)
         left = left if session.request.force_conflicts else []
+    kept = kept_by_kubectl(item.body, session.find(item.key) or _NOTHING)
+    if kept:
+        what = named([record_text(record) for record in kept], MOST_NAMED)
+        step = "next, unless that is meant: take it out of that manifest and apply it again"
+        told = "set by kubectl apply --server-side and not in the input, so left as it is"
+        session.tell(f"{told} ({what}; {step})", item.key)
     if session.is_as_desired(item.key, item.body):
         session.result.changes.append(Change(item.key, item.wave, UNCHANGED, live, live))
         return

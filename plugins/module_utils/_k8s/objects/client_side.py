@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from .field_owners import Record, names_item, records_of, taking_over
 from .objects import Json
@@ -19,9 +19,10 @@ from .projection import is_ours
 
 # kubectl's names for whole manifests, and the server's for all that an object has before its first apply.
 MANAGERS = ("kubectl-client-side-apply", "kubectl-create", "kubectl-replace", "before-first-apply")
-# The kubernetes client of Python, by which kubernetes.core sends whole manifests, and others patches. Who has made a
-# custom resource or a ConfigMap has its content as such, beside what is in it.
-_PYTHON, _CONTENT = "OpenAPI-Generator", {("f:spec",), ("f:data",)}
+# These send patches, too: kubectl before 1.20, and the kubernetes client of Python, by which kubernetes.core sends
+# manifests. Who has made a custom resource or a ConfigMap has its content as such, beside what is in it.
+_KUBECTL = "kubectl"
+_CLIENTS, _CONTENT = (_KUBECTL, "OpenAPI-Generator"), {("f:spec",), ("f:data",)}
 # kubectl keeps a second copy of the whole object there, as somebody once sent it.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # What is in one, or of the kind that it defines, is of others, too.
@@ -32,7 +33,7 @@ def is_client_side(entry: Any) -> bool:
     """Tell whether an entry of ``managedFields`` is of a whole manifest, given without server-side apply."""
     if not isinstance(entry, Mapping) or entry.get("operation") != "Update" or entry.get("subresource"):
         return False
-    if entry.get("manager") == _PYTHON:
+    if entry.get("manager") in _CLIENTS:
         return not _CONTENT.isdisjoint(records_of(entry.get("fieldsV1")))
     return entry.get("manager") in MANAGERS
 
@@ -42,13 +43,31 @@ def leftovers(desired: Mapping[str, Any], live: Mapping[str, Any]) -> list[Recor
 
     Where it is known what kubectl was given, the defaults of the server are not among that.
     """
+    return _left(desired, live, is_client_side, _last_applied(live))
+
+
+def kept_by_kubectl(desired: Mapping[str, Any], live: Mapping[str, Any]) -> list[Record]:
+    """Return what ``kubectl apply --server-side`` has set on a live object and ``desired`` lacks: that manifest has it.
+
+    Both may be applied side by side, so it stays.
+    """
+    return _left(desired, live, _is_applied, None)
+
+
+def _is_applied(entry: Mapping[str, Any]) -> bool:
+    is_whole = entry.get("operation") == "Apply" and not entry.get("subresource")
+    return is_whole and entry.get("manager") == _KUBECTL
+
+
+def _left(
+    desired: Mapping[str, Any], live: Mapping[str, Any], is_theirs: Callable[[Mapping[str, Any]], bool], given: Any
+) -> list[Record]:
     entries = [each for each in live["metadata"].get("managedFields") or [] if isinstance(each, Mapping)]
-    theirs = [each for each in entries if is_client_side(each)]
+    theirs = [each for each in entries if is_theirs(each)]
     if not theirs or desired.get("kind") in _SHARED:
         return []
     others = [each for each in entries if each not in theirs and not is_ours(each)]
     claimed = {record for each in others for record in records_of(each.get("fieldsV1"))}
-    given = _last_applied(live)
     found = [
         record
         for record in dict.fromkeys(record for each in theirs for record in _places(each.get("fieldsV1")))
