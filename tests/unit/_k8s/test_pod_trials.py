@@ -123,6 +123,21 @@ def test_default_stands_for_a_namespace_that_the_run_makes_with_what_holds_for_a
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "disallow-default-namespace: validate-namespace: 'Using ''default'' namespace is not allowed.",
+        "[azurepolicy-k8sazureblockdefault-1785] Usage of the default namespace is not allowed, name: d, kind: Pod",
+    ],
+)
+def test_a_policy_that_keeps_all_out_of_default_keeps_nothing_out_of_a_new_namespace(text: str) -> None:
+    """As Kyverno and Azure Policy say it."""
+    found = look(Judge(text), namespace_object("new"), daemon_set("d", "new"))
+    assert found.problems == []
+    assert any(text in notice for notice in found.notices)
+    assert look(Judge(text), daemon_set("d", "ns")).problems, "where the pods are to be, it counts"
+
+
+@pytest.mark.parametrize(
     "brought",
     [
         {**namespace_object("new"), "metadata": {"name": "new", "labels": {"example.com/exempt": "yes"}}},

@@ -52,6 +52,9 @@ _BY_LEVEL = re.compile(r"violates PodSecurity")
 # What a namespace refuses by its own level, quotas and ranges (k8s.io/apiserver and k8s.io/kubernetes, plugin/pkg).
 _BY_ITS_OWN = re.compile(rf"{_BY_LEVEL.pattern}|(?:exceeded|failed) quota: |(?:minimum|maximum) \S+ usage per ")
 
+# Policies that keep all out of ``default`` (disallow-default-namespace of kyverno/policies, K8sAzureBlockDefault).
+_OF_DEFAULT = re.compile(rf"\b{DEFAULT_NAMESPACE}\W+namespace\b", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class _Namespace:
@@ -67,7 +70,8 @@ def try_pods(connection: Connection, changes: Iterable[Change], templates: Templ
     """Return what keeps out the pods of workloads that are new, changed or not ready, and notices; raises ApiFault.
 
     No pod can be tried in a namespace that the run makes: there ``default`` stands for it, with what holds for all
-    namespaces. A refusal is a notice where the run brings what pods are judged by, such as a quota.
+    namespaces. A refusal is a notice where the run brings what pods are judged by, such as a quota, or where it is one
+    of ``default`` itself.
     """
     done = list(changes)
     made = {change.key.name for change in done if change.key.kind == "ServiceAccount" and change.action == CREATED}
@@ -95,7 +99,8 @@ def try_pods(connection: Connection, changes: Iterable[Change], templates: Templ
             where = f", as far as {DEFAULT_NAMESPACE} shows it before {namespace.name} is there"
             otherwise = f"; if {namespace.name} is not to be judged so, create it, with its labels, before the run"
         told = f"no pod of {named(sorted(set(workloads)))} is admitted{where}: {text} ({step}{otherwise})"
-        (notices if namespace.judges else problems).append(told)
+        is_unsure = namespace.judges or (namespace.new and _OF_DEFAULT.search(text))
+        (notices if is_unsure else problems).append(told)
     if untried:
         lacked = f"the user may not create pods in {named(sorted(untried))}"
         notices.append(f"not tried whether quotas, policies and webhooks admit the pods of what is pushed: {lacked}")
