@@ -8,12 +8,14 @@ Ansible passes all of it over: it warns of an inventory that it cannot read, ski
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any, Collection, Iterable, Mapping, Sequence
 
 import yaml
 from ansible.errors import AnsibleError
-from ansible.inventory.manager import split_host_pattern
+from ansible.inventory.manager import IGNORED, split_host_pattern
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain
@@ -27,6 +29,8 @@ from .run_hosts import CONTROLLER, taking_part
 _DEFAULT_INVENTORY = "/etc/ansible/hosts"
 _DOCUMENTS = (".yml", ".yaml", ".json")
 _SECTIONS = ("hosts", "children", "vars")
+_GROUPS = re.compile(rb"^ +(?:hosts|children):", re.MULTILINE)
+_PLAYS = re.compile(rb"^- ", re.MULTILINE)
 # Linux gives the name of a file 255 bytes, and files of hosts have endings (.json.gz).
 _LONGEST_NAME = 240
 _GRAPH = "ansible-inventory -i INVENTORY --graph shows its groups and hosts"
@@ -133,15 +137,35 @@ def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: D
     where it breaks off. Where there is no host at all, every inventory is named.
     """
     files = [source for source in sources if "," not in source and source != _DEFAULT_INVENTORY]
-    whole = len(files) == 1 and bool(hosts)
-    violations = [
-        violation for source in ([] if whole else files) for violation in _wrong_inventory(Path(source), loader)
-    ]
+    paths = [path for source in files for path in _files_of(Path(source))]
+    whole = len(files) == 1 and bool(hosts) and not Path(files[0]).is_dir()
+    violations = [violation for path in ([] if whole else paths) for violation in _wrong_inventory(path, loader)]
     if violations or hosts or not files:
         return violations
     problem = "has no host"
     hint = f"name {CONTROLLER} in it for the cluster alone; {_GRAPH}"
     return [Violation(f"inventory {source}", "", problem, hint) for source in files]
+
+
+def _files_of(source: Path) -> list[Path]:
+    """Return an inventory, or the documents with groups in a folder, where Ansible tries all that stands there."""
+    if not source.is_dir():
+        return [source]
+    return [
+        path
+        for path in sorted(source.rglob("*"))
+        if path.suffix in _DOCUMENTS
+        and not any(IGNORED.search(os.fsencode(part)) for part in path.relative_to(source).parts)
+        and _has_groups(path)
+    ]
+
+
+def _has_groups(path: Path) -> bool:
+    try:
+        text = path.read_bytes()
+    except OSError:  # a folder, or what nobody may read
+        return False
+    return bool(_GROUPS.search(text)) and not _PLAYS.search(text)
 
 
 def _wrong_inventory(path: Path, loader: DataLoader) -> list[Violation]:

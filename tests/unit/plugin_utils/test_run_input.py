@@ -67,6 +67,20 @@ def test_an_inventory_with_a_tab_is_named_with_the_line(tmp_path: Path) -> None:
     assert said.startswith(f"inventory {path}: : cannot be read from line 2 on: ")
 
 
+def test_a_broken_inventory_in_a_folder_is_named_and_what_is_none_is_not(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text("rdma_fabric: {hosts: {gpu-01: {}}}\n", encoding="utf-8")
+    (tmp_path / "manifests.yaml").write_text("kind: A\n---\nkind: B\n", encoding="utf-8")
+    (tmp_path / "site.yml").write_text("- name: a\n  hosts: all\n", encoding="utf-8")
+    (tmp_path / "group_vars").mkdir()
+    broken = tmp_path / "b.yml"
+    for path in (broken, tmp_path / "group_vars" / "all.yml"):
+        path.write_text("rdma_fabric:\n  hosts:\n    gpu-02: {\n", encoding="utf-8")
+    (said,) = look(sources=(str(tmp_path),))
+    assert said.startswith(f"inventory {broken}: : cannot be read from line 4 on: ")
+    broken.unlink()
+    assert look(sources=(str(tmp_path),)) == []
+
+
 def test_a_section_that_became_a_host_by_its_indentation_is_refused() -> None:
     (said,) = unusable_names(["gpu-01", "vars", "vars-01"])
     assert (said.source, said.problem.partition(",")[0]) == ("host vars", "is a section of a group")
