@@ -219,6 +219,15 @@ NEEDS: tuple[Need, ...] = (
         for key in ("vlan", "trust", "spoofchk")
     ),
     Need(
+        ("ovs",),
+        ESWITCH,
+        (SWITCHDEV, BRIDGED),
+        "VFs of a port in switchdev mode, whose representors it puts on the bridge: in legacy mode pods do not start",
+        "give eSwitchMode: switchdev in the policy (eswitch_mode of the port), or use a SriovNetwork",
+        "ovs-cni: GetNetRepresentor of pkg/sriov; sriovnet: GetUplinkRepresentor",
+        seen="uplink for .* not found",
+    ),
+    Need(
         ("sriov",),
         VLAN,
         (),

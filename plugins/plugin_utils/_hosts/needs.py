@@ -192,7 +192,7 @@ def _ports(document: Document, moved: Mapping[str, str]) -> Iterator[tuple[str, 
         own = [each for each in asked if name in (each.get("name"), each.get("current_name"))]
         own += [each for each in asked if each.get("pci") and each["pci"] == pci]
         mtu = next((each["mtu"] for each in own if each.get("mtu")), None) or netdev["mtu"]
-        mode = modes.get(pci or "", "")
+        mode = modes.get(pci or "") or (table.SWITCHDEV if netdev.get("switch_id") else table.LEGACY)
         mode = table.BRIDGED if mode == table.SWITCHDEV and netdev["master"] else mode
         of_vfs = next((each["vf_settings"] for each in own if each.get("vf_settings")), None)
         link, kind = links.get(pci or "", ""), netdev.get("kind") or ""

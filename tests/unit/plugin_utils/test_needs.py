@@ -156,6 +156,15 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ),
     *(
         (
+            {**sriov(), **network({"type": "ovs", "bridge": "br0"}, OF_VF)},
+            host,
+            "ovs needs VFs of a port in switchdev mode, whose representors it puts on the bridge: in legacy mode pods "
+            "do not start: it is in legacy mode on b; next: give eSwitchMode: switchdev",
+        )
+        for host in ({"vfs": 1}, {"makes": 1, "mode": "switchdev", "planned_mode": "legacy"})
+    ),
+    *(
+        (
             {**sriov(), **network({"type": "sriov", "vlan": 0}, OF_VF)},
             {"makes": 2, "vf_settings": settings},
             "whatever the host has set: vf_settings set VLAN 100 on b; next: give the network the vlan",
@@ -250,6 +259,7 @@ FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
             ("sriov", {"vlan": 100}, {"mode": None}),
             ("sriov", {"vlan": 0}, {"mode": "switchdev", "bond": "br0"}),
             ("ovs", {"vlan": 100}, {"mode": "switchdev"}),
+            ("ovs", {}, {"mode": "legacy", "planned_mode": "switchdev", "bond": "br0"}),
             ("sriov", {"vlan": 0}, {"vf_settings": {"0": {"vlan": 0}, "1-7": {"vlan": 100}}}),
             ("sriov", {"vlan": 100}, {"vf_settings": {"vlan": 100}}),
             ("sriov", {}, {"vf_settings": {"vlan": 100}}),
