@@ -12,7 +12,7 @@ from ..machine.probe import Probe, natural, printable
 from ..spec.arguments import name_of, words_of
 from .boot_entries import is_systemd_boot
 from .masks import mask_parameters
-from .next_boot import OSTREE_BOOTED, chosen_entry
+from .next_boot import OSTREE_BOOTED, PROXMOX_PARTITIONS, chosen_entry
 from .own_files import REMOVED, listed
 from .settings_shapes import KernelArguments, Loader
 from .shapes import Facts
@@ -86,11 +86,9 @@ def _only(names: set[str], words: Iterable[str]) -> list[str]:
 
 def _loader(probe: Probe) -> Loader:
     """Return ``loader``, ``update`` and ``cannot``, and what is needed to write systemd-boot's files."""
-    if probe.host.exists(OSTREE_BOOTED):
-        reason = "the kernel line of an ostree system belongs to rpm-ostree: use rpm-ostree kargs or a MachineConfig"
-        return {"loader": OSTREE, "update": [], "cannot": reason}
-    if is_transactional(probe):
-        return _transactional(probe)
+    by_hand = _by_hand(probe)
+    if by_hand is not None:
+        return by_hand
     if is_systemd_boot(probe):
         return _systemd_boot(probe)
     if any(probe.host.exists(path) for path in _GRUBBY):
@@ -114,14 +112,23 @@ def _grub(probe: Probe, program: str, directory: str) -> Loader:
     return {"loader": GRUB, "update": update, "cannot": reason}
 
 
-def _transactional(probe: Probe) -> Loader:
-    """Return how the user adds arguments: with grub.cfg in a snapshot, else with the entries of sdbootutil."""
-    loader, file, command = SYSTEMD_BOOT, CMDLINE_FILE, "sdbootutil update-all-entries"
-    if probe.host.exists("/boot/grub2/grub.cfg"):
-        loader, command = GRUB, "transactional-update grub.cfg"
-        file = "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub"
-    reason = f"the root is a read-only snapshot: add the arguments to {file}, run {command}, and reboot"
-    return {"loader": loader, "update": [], "cannot": reason}
+def _by_hand(probe: Probe) -> Loader | None:
+    """Return the loader whose entries are not written here, with what the user does; None for others."""
+    if probe.host.exists(OSTREE_BOOTED):
+        reason = "the kernel line of an ostree system belongs to rpm-ostree: use rpm-ostree kargs or a MachineConfig"
+        return {"loader": OSTREE, "update": [], "cannot": reason}
+    loader, file = GRUB, "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub"
+    if is_transactional(probe):
+        why, command = "the root is a read-only snapshot", "transactional-update grub.cfg"
+        if not probe.host.exists("/boot/grub2/grub.cfg"):
+            loader, file, command = SYSTEMD_BOOT, CMDLINE_FILE, "sdbootutil update-all-entries"
+    elif probe.text(PROXMOX_PARTITIONS):
+        why, command = "proxmox-boot-tool writes the partitions that start it", "proxmox-boot-tool refresh"
+        if is_systemd_boot(probe):
+            loader, file = SYSTEMD_BOOT, CMDLINE_FILE
+    else:
+        return None
+    return {"loader": loader, "update": [], "cannot": f"{why}: add the arguments to {file}, run {command}, and reboot"}
 
 
 def _systemd_boot(probe: Probe) -> Loader:

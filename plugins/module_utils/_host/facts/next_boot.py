@@ -44,6 +44,8 @@ _PASSTHROUGH = (*VFIO_DRIVERS, "pci-stub")
 RDMA_DRIVER = "mlx5_ib"
 GPU_DRIVER = "nvidia"
 OSTREE_BOOTED = "/run/ostree-booted"
+# The partitions from which a Proxmox host starts, with boot loader and entries. Nothing mounts them.
+PROXMOX_PARTITIONS = "/etc/kernel/proxmox-boot-uuids"
 UNKNOWN: NextBoot = {
     "kernel": None,
     "entry": "",
@@ -199,7 +201,7 @@ def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBo
 
 def chosen_entry(probe: Probe, *, once: bool) -> Chosen | None:
     """Return the entry that the boot loader boots; without ``once``, one-time choices are ignored."""
-    if probe.host.exists(OSTREE_BOOTED):
+    if probe.host.exists(OSTREE_BOOTED) or probe.text(PROXMOX_PARTITIONS):
         return None
     if is_systemd_boot(probe):
         return entry_of_systemd_boot(probe, once=once)

@@ -324,6 +324,18 @@ class TestOtherLoaders:
         step = the_step(previewed(kernel, **WISH))
         assert (step["status"], advice in step["detail"]) == ("refused", True)
 
+    @pytest.mark.parametrize(
+        ("kernel", "file"), [(host(), "GRUB_CMDLINE_LINUX_DEFAULT"), (systemd_boot(), "/etc/kernel/cmdline")]
+    )
+    def test_a_proxmox_host_does_not_start_with_the_entries_that_it_shows(self, kernel: Kernel, file: str) -> None:
+        """Its /boot/grub/grub.cfg "is NOT read when booting", as proxmox-kernel-helper writes into it."""
+        kernel.tree.add_file("/etc/kernel/proxmox-boot-uuids", "8C21-73A0\n")
+        step = the_step(previewed(kernel, **WISH))
+        assert (step["status"], f"add the arguments to {file}" in step["detail"]) == ("refused", True)
+        assert "run proxmox-boot-tool refresh, and reboot" in step["detail"]
+        reboot(kernel, f"{RUNNING} iommu=pt intel_iommu=on")
+        assert previewed(kernel, **WISH)["plan"]["steps"] == []
+
     def test_without_a_known_loader_it_is_refused(self) -> None:
         kernel = host()
         kernel.tree.discard("/usr/sbin/grub-mkconfig")
