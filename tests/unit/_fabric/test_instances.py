@@ -51,6 +51,7 @@ def judged(
         (("template", "numVfs"), True, "spec.template.numVfs", "is true, not a whole number", ""),
         (("template", "linkType"), "IB", "spec.template.linkType", 'is "IB"', "one of Ethernet, Infiniband"),
         (("template",), {"numVfs": 1}, "spec.template", "lacks `linkType`", ""),
+        (("template", "numVfs"), None, "spec.template", "lacks `numVfs`", ""),
         (("nicSelector", "pciAddresses"), ["18:00.0"], "spec.nicSelector.pciAddresses[0]", "18:00.0", "match"),
         (("nicSelector", "pciAddresses"), "a", "spec.nicSelector.pciAddresses", "not a list", ""),
         (("nodeSelector",), {"a": 1}, "spec.nodeSelector.a", "is the number 1, not text", ""),

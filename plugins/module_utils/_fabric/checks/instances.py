@@ -4,7 +4,7 @@
 """Objects given as such, held against the definitions of this collection for their kinds.
 
 The API server does that too, once it has the definition: on a new cluster that is after the hosts were changed. Its
-rules in CEL are left to it.
+rules in CEL are left to it. As with it, a field that is null is one that is not given.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
 def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
     members, others = schema.get("properties"), schema.get("additionalProperties")
     for key in schema.get("required") or ():
-        if key not in value:
+        if value.get(key) is None:
             yield path, f"lacks `{key}`", ""
     for key, item in value.items():
         if members is not None and key not in members:
@@ -79,7 +79,7 @@ def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path:
                 UNKNOWN_FIELD,
                 nearest(key, list(members)) or f"known here: {', '.join(members)}",
             )
-        elif members is not None:
+        elif members is not None and item is not None:
             yield from _flaws(item, members[key], (*path, key))
         elif isinstance(others, Mapping):
             yield from _flaws(item, others, (*path, key))
