@@ -402,6 +402,9 @@ class TestPlacing:
         (found,) = of_policy({"tolerations": [toleration]}).violations
         assert found.path.startswith("spec.tolerations[0]")
 
+    def test_a_toleration_with_an_empty_operator_is_one_of_equal(self) -> None:
+        of_policy({"tolerations": [{"key": "a", "operator": "", "effect": ""}]}).accepted()
+
     @pytest.mark.parametrize(
         "requirement",
         [

@@ -43,7 +43,7 @@ def tolerations(description: str, **rules: Any) -> Field:
         "a toleration",
         {
             "key": text("key of the taint; empty matches all", check=or_empty(label_key)),
-            "operator": text("how key and value are compared", choices=_TOLERATION_OPERATORS),
+            "operator": text("how key and value are compared", choices=(*_TOLERATION_OPERATORS, "")),
             "value": text("value of the taint"),
             "effect": text("effect of the taint", choices=("NoSchedule", "PreferNoSchedule", "NoExecute", "")),
             "tolerationSeconds": whole("seconds a NoExecute taint is tolerated"),
