@@ -211,6 +211,14 @@ def test_one_typo_in_each_field_is_found(kind: str, path: str) -> None:
     [
         (CONFIGURATION, {"template.linkType": "Etherent"}, "template.linkType", "one of Ethernet, Infiniband"),
         (CONFIGURATION, {"template.numVfs": "8"}, "template.numVfs", "not a whole number"),
+        (CONFIGURATION, {"template.numVfs": -1}, "template.numVfs", "is below 0"),
+        (
+            CONFIGURATION,
+            {"template.roceOptimized": {**ROCE, "qos": {**ROCE["qos"], "tos": -1}}},  # type: ignore[dict-item]  # the mapping above
+            "template.roceOptimized.qos.tos",
+            "is below 0",
+        ),
+        (CONFIGURATION, {"template.linkType": None}, "template", "lacks `linkType`"),
         (
             CONFIGURATION,
             {"template.linkType": "Infiniband", "template.roceOptimized": ROCE},
@@ -271,6 +279,12 @@ def test_a_section_that_is_off_asks_for_nothing_and_is_not_refused() -> None:
     assert request["cards"]["firmware"] == {"SRIOV_EN": "1", "NUM_OF_VFS": "1"}
 
 
+def test_a_field_that_is_null_is_one_that_is_not_given() -> None:
+    spec = put(SPECS[CONFIGURATION], "template.roceOptimized", None)
+    spec = put(put(spec, "template.runtimePerformanceOptimized.rxRingSize", None), "nicSelector.serialNumbers", None)
+    assert asked(CONFIGURATION, spec) == asked(CONFIGURATION, SPECS[CONFIGURATION])
+
+
 def test_what_is_implied_is_what_the_page_says() -> None:
     (request,) = asked(
         CONFIGURATION, put(put(SPECS[CONFIGURATION], "template.numVfs", 0), "template.roceOptimized", ROCE)
@@ -298,6 +312,7 @@ def test_an_infiniband_port_gets_no_rings_which_is_said() -> None:
 
 def test_a_source_without_an_image_or_a_template_and_hosts_that_no_selector_finds_are_said() -> None:
     assert fabric(SOURCE, {}).wrong("spec").problem == "names no image"
+    fabric(SOURCE, {**SPECS[SOURCE], "bfbUrlSource": "", "docaSpcXCCUrlSource": ""}).accepted()
     document = resource(SOURCE, "x", SPECS[SOURCE])
     assert Fabric([document], [], **HOSTS).accepted().said("no NicFirmwareTemplate names it")
     assert Fabric([resource(NAMES, "x", SPECS[NAMES])], []).accepted().said("changes no card: the inventory has no")

@@ -123,12 +123,12 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
         ),
     },
     "NicFirmwareSource": {
-        "bfbUrlSource": Field("", "", f"nothing is downloaded: {_BY_HAND}"),
+        "bfbUrlSource": Field("", "", f"nothing is downloaded: {_BY_HAND}", ("",)),
         "binUrlSources[]": Field(
             IMAGE, "the `version` that the file's name has (rel-28_43_1014); nothing is downloaded"
         ),
         "docaSpcXCCUrlSource": Field(
-            "", "", "install the package doca_spcx_cc on the hosts, with a unit that starts it"
+            "", "", "install the package doca_spcx_cc on the hosts, with a unit that starts it", ("",)
         ),
     },
     "NicFirmwareTemplate": {

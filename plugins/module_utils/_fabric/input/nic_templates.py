@@ -43,6 +43,8 @@ _MOST_READ = 4096
 _VERSION = re.compile(r"-rel-(\d{1,3})_(\d{1,4})_(\d{1,4})-")
 _PARAMETER = re.compile(r"[A-Z](?:[A-Z0-9_]|x86){1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# Numbers for which the definitions have no limit, and the programs that set them do.
+_AMOUNTS = ("numVfs", "pciPerformanceOptimized.maxAccOutRead", "roceOptimized.qos.cableLen", "roceOptimized.qos.tos")
 _CONTROLLER = (
     f"for the operator in their place add {SECTION} to the NicClusterPolicy; it takes the maintenance operator's "
     "chart, nicFirmwareStorage for images, and hosts without firmware of their own"
@@ -111,7 +113,12 @@ def _check_configuration(resource: Resource, _all: Sequence[Resource]) -> None:
     """Refuse what the operator's daemon refuses, and name what it passes over."""
     place, template = resource.spec_place.at("template"), resource.spec["template"]
     _check_cards(resource)
+    for path in _AMOUNTS:
+        if min(values_at(template, path), default=0) < 0:
+            place.at(*path.split(".")).violation("is below 0", "0 or more")
     link, roce, direct = template.get("linkType"), _section(template, "roceOptimized"), "gpuDirectOptimized"
+    if link is None and not template.get("networkBay"):
+        place.violation("lacks `linkType`", "one of Ethernet, Infiniband")
     if link == "Infiniband" and roce is not None:
         place.at("roceOptimized").violation("is for linkType Ethernet alone", "switch it off, or give that link type")
     if link == "Infiniband" and _section(template, "runtimePerformanceOptimized") is not None:
@@ -219,7 +226,7 @@ def _configuration(resource: Resource, _all: Sequence[Resource]) -> dict[str, An
     ports: dict[str, Any] = {}
     if roce or spectrum_x:
         ports["qos"] = _qos(roce.get("qos") or _QOS) if roce else dict(_OF_SPECTRUM_X)
-    queues = {ours: at_run_time[key] for key, ours in _QUEUES.items() if at_run_time and key in at_run_time}
+    queues = {ours: at_run_time[key] for key, ours in _QUEUES.items() if at_run_time and at_run_time.get(key)}
     if queues:
         ports["queues"] = queues
     return {
