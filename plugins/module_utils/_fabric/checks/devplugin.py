@@ -14,31 +14,22 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, mismatch, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import nearest
 
 from ..common.jsontext import Problem, parse_json, pretty
 from ..common.names import is_alternative
-from ..common.schema import INT64, LONGEST_SECONDS
+from ..common.objects import items_of
+from ..common.schema import LONGEST_SECONDS, Field, flag, flaws_of, mapping, read_part, record, series, text, whole
 
 Config = Dict[str, Any]
 Verdict = Tuple[Config, List[Problem]]
 
 RDMA_SELECTORS = ("vendors", "deviceIDs", "drivers", "ifNames", "linkTypes")
-_RDMA_FIELDS = ("resourceName", "resourcePrefix", "rdmaHcaMax", "selectors", "devices")
 _RDMA_NAME = re.compile(r"^[a-zA-Z0-9_]+\Z", re.ASCII)
 _SRIOV_NAME = re.compile(r"^[a-zA-Z0-9_-]+\Z", re.ASCII)
 _QUALIFIED_NAME = re.compile(r"^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z", re.ASCII)
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _PREFIX = re.compile(rf"^{_DNS_LABEL}(?:\.{_DNS_LABEL})*\Z", re.ASCII)
-_SRIOV_FIELDS = ("resourceName", "resourcePrefix", "deviceType", "excludeTopology", "selectors", "additionalInfo")
-_GENERIC = ("vendors", "devices", "drivers")
-_NET = ("pfNames", "rootDevices", "linkTypes", "acpiIndexes")
-_SRIOV_LISTS = {
-    "netDevice": (*_GENERIC, "pciAddresses", *_NET, "ddpProfiles", "pKeys"),
-    "accelerator": (*_GENERIC, "pciAddresses"),
-    "auxNetDevice": (*_GENERIC, *_NET, "auxTypes"),
-}
-_SRIOV_FLAGS = {"netDevice": ("isRdma", "needVhostNet"), "accelerator": (), "auxNetDevice": ("isRdma", "needVhostNet")}
 _RANGED = re.compile(r"^[^#\s]+(?:#\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)?\Z", re.ASCII)
 
 
@@ -64,23 +55,8 @@ def check_rdma_shared(given: Any) -> Verdict:
     Returns (canonical mapping, problems). With problems the mapping may be empty. The deprecated ``devices`` stays as
     it is: releases before 1.1.0 know nothing else, all later ones read it as ``selectors.ifNames``.
     """
-    config, problems = _mapping(given)
-    if problems:
-        return {}, problems
-    problems += _unknown("", config, ("periodicUpdateInterval", "configList"))
-    interval = config.get("periodicUpdateInterval")
-    if "periodicUpdateInterval" in config and not _whole(interval, LONGEST_SECONDS):
-        # More turn negative as a time.Duration, and the plugin does not start (ValidateConfigs, resources_manager.go).
-        found = mismatch(interval, f"0 to {LONGEST_SECONDS} seconds")
-        problems.append(Problem("periodicUpdateInterval", found, "0 turns it off"))
-    items = _items(config, "configList", problems)
-    names: dict[str, int] = {}
-    for index, item in enumerate(items):
-        path = f"configList[{index}]"
-        problems += _rdma_item(path, item)
-        # The plugin compares names alone, so equal names under different prefixes stop it too.
-        problems += _repeated(path, item.get("resourceName"), names, index)
-    return _ordered(config, ("periodicUpdateInterval", "configList"), _RDMA_FIELDS, RDMA_SELECTORS), problems
+    # The plugin compares names alone, so equal names under different prefixes stop it too.
+    return _check(given, _SHARED, "configList", lambda _item: "")
 
 
 def check_sriov(given: Any) -> Verdict:
@@ -88,20 +64,7 @@ def check_sriov(given: Any) -> Verdict:
 
     Returns (canonical mapping, problems). With problems the mapping may be empty.
     """
-    config, problems = _mapping(given)
-    if problems:
-        return {}, problems
-    problems += _unknown("", config, ("resourceList",))
-    names: dict[str, int] = {}
-    for index, item in enumerate(_items(config, "resourceList", problems)):
-        path = f"resourceList[{index}]"
-        problems += _sriov_item(path, item)
-        name = item.get("resourceName")
-        if isinstance(name, str):
-            full = f"{item.get('resourcePrefix') or 'intel.com'}/{name}"
-            problems += _repeated(path, full, names, index)
-    lists = tuple(dict.fromkeys([*_SRIOV_LISTS["netDevice"], *_SRIOV_LISTS["auxNetDevice"]]))
-    return _ordered(config, ("resourceList",), _SRIOV_FIELDS, (*lists, "isRdma", "needVhostNet", "vdpaType")), problems
+    return _check(given, _SRIOV, "resourceList", lambda item: f"{item.get('resourcePrefix') or 'intel.com'}/")
 
 
 CHECKS: dict[str, Callable[[Any], Verdict]] = {"rdma_shared": check_rdma_shared, "sriov": check_sriov}
@@ -134,210 +97,169 @@ def config_text(config: Config) -> str:
     return pretty(config)
 
 
-def _mapping(given: Any) -> tuple[Config, list[Problem]]:
+def _check(given: Any, field: Field, key: str, prefix_of: Callable[[Mapping[str, Any]], str]) -> Verdict:
     value, problems = parse_json(given) if isinstance(given, str) else (given, [])
-    if not problems and not isinstance(value, dict):
-        problems = [Problem("", mismatch(value, "a JSON object"))]
-    return (value if not problems else {}), problems
+    if problems:
+        return {}, problems
+    config, problems = read_part(field, field.description, value)
+    names: dict[str, int] = {}
+    for index, item in items_of(value, key):
+        name = f"{prefix_of(item)}{item.get('resourceName')}"
+        first = names.setdefault(name, index) if item.get("resourceName") else index
+        if first != index:
+            problem = f"{name!r} is already the name of entry {first}: the plugin stops"
+            problems.append(Problem(f"{key}[{index}].resourceName", problem, "rename it"))
+    return ({} if problems else _ordered(field, config)), problems
 
 
-def _items(config: Config, key: str, problems: list[Problem]) -> list[Config]:
-    items = config.get(key)
-    if not isinstance(items, list) or not items:
-        problem = "is missing" if key not in config else "must be a list with at least one resource"
-        problems.append(Problem(key, problem, "the plugin does not start without a resource"))
+def _name(form: re.Pattern[str], allowed: str) -> Field:
+    def check(name: str) -> list[Problem]:
+        if not form.match(name):
+            return [Problem("", f"{name!r} stops the plugin", f"only {allowed}")]
+        if not _QUALIFIED_NAME.match(name):
+            return [Problem("", f"{name!r} is refused by kubelet", "1 to 63, letter or digit at both ends")]
         return []
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            problems.append(Problem(f"{key}[{index}]", mismatch(item, "an object")))
-    return [item if isinstance(item, dict) else {} for item in items]
+
+    return text(allowed, required=True, check=check)
 
 
-def _rdma_item(path: str, item: Config) -> list[Problem]:
-    if not item:
-        return [Problem(path, "describes no resource", "resourceName, rdmaHcaMax and selectors are needed")]
-    problems = _unknown(path, item, _RDMA_FIELDS)
-    problems += _resource_name(path, item, _RDMA_NAME, "letters, digits and _")
-    problems += _prefix(path, item)
-    amount = item.get("rdmaHcaMax", 0)
-    if not _whole(amount):
-        problems.append(Problem(f"{path}.rdmaHcaMax", mismatch(amount, "a whole number of 0 or more")))
-    problems += _strings(f"{path}.devices", item.get("devices", []))
-    selectors = item.get("selectors", {})
-    if not isinstance(selectors, dict):
-        return [*problems, Problem(f"{path}.selectors", mismatch(selectors, "an object"))]
-    problems += _unknown(f"{path}.selectors", selectors, RDMA_SELECTORS)
-    for key in RDMA_SELECTORS:
-        problems += _strings(f"{path}.selectors.{key}", selectors.get(key, []))
-    selecting = any(selectors.get(key) for key in RDMA_SELECTORS)
+def _check_prefix(prefix: str) -> list[Problem]:
+    if prefix and (not _PREFIX.match(prefix) or len(prefix) > 253):
+        return [Problem("", f"{prefix!r} is refused by kubelet", "a lower-case DNS name")]
+    if f".{prefix}".endswith(".kubernetes.io"):
+        return [Problem("", f"{prefix!r} belongs to Kubernetes itself", "use your own domain")]
+    return []
+
+
+def _check_rdma_item(item: Config) -> list[Problem]:
+    selecting = any((item.get("selectors") or {}).values())
     if selecting and item.get("devices"):
-        problems.append(
-            Problem(f"{path}.devices", "is given together with selectors: the plugin accepts one of the two", "drop it")
-        )
+        problem = "is given together with selectors: the plugin accepts one of the two"
+        return [Problem("devices", problem, "drop it")]
     if not selecting and not item.get("devices"):
         known = ", ".join(RDMA_SELECTORS)
-        problems.append(Problem(f"{path}.selectors", "selects nothing: the plugin does not start", f"one of {known}"))
-    return problems
+        return [Problem("selectors", "selects nothing: the plugin does not start", f"one of {known}")]
+    return []
 
 
-def _sriov_item(path: str, item: Config) -> list[Problem]:
-    if not item:
-        return [Problem(path, "describes no resource", "resourceName and selectors are needed")]
-    problems = _unknown(path, item, _SRIOV_FIELDS)
-    problems += _resource_name(path, item, _SRIOV_NAME, "letters, digits, _ and -")
-    problems += _prefix(path, item)
-    problems += _boolean(f"{path}.excludeTopology", item.get("excludeTopology", False))
-    problems += _additional_info(f"{path}.additionalInfo", item.get("additionalInfo", {}))
-    kind = item.get("deviceType", "netDevice") or "netDevice"
-    if kind not in _SRIOV_LISTS:
-        hint = nearest(str(kind), _SRIOV_LISTS) or f"one of {', '.join(_SRIOV_LISTS)}"
-        return [*problems, Problem(f"{path}.deviceType", f"{kind!r} is not a device type", hint)]
+def _check_sriov_item(item: Config) -> list[Problem]:
+    kind = item.get("deviceType") or "netDevice"
+    if kind not in _SELECTORS:
+        hint = nearest(kind, _SELECTORS) or f"one of {', '.join(_SELECTORS)}"
+        return [Problem("deviceType", f"{kind!r} is not a device type", hint)]
     selectors = item.get("selectors")
-    if isinstance(selectors, dict):
-        return problems + _sriov_selectors(f"{path}.selectors", kind, selectors)
-    if not isinstance(selectors, list) or not selectors:
+    if not isinstance(selectors, (dict, list)) or selectors == []:
         hint = "the plugin crashes without selectors; {} selects every device of the type"
-        return [*problems, Problem(f"{path}.selectors", "must be an object or a list of objects", hint)]
-    for index, each in enumerate(selectors):
-        where = f"{path}.selectors[{index}]"
-        if isinstance(each, dict):
-            problems += _sriov_selectors(where, kind, each)
-        else:
-            problems.append(Problem(where, mismatch(each, "an object")))
-    return problems
-
-
-def _sriov_selectors(path: str, kind: str, selectors: Config) -> list[Problem]:
-    words = ("vdpaType",) if kind == "netDevice" else ()
-    problems = _unknown(path, selectors, (*_SRIOV_LISTS[kind], *_SRIOV_FLAGS[kind], *words))
-    for key in _SRIOV_LISTS[kind]:
-        problems += _strings(f"{path}.{key}", selectors.get(key, []))
-    for key in _SRIOV_FLAGS[kind]:
-        problems += _boolean(f"{path}.{key}", selectors.get(key, False))
-    for key in ("pfNames", "rootDevices"):
-        for index, entry in enumerate(_list(selectors.get(key))):
-            if isinstance(entry, str) and entry and not _RANGED.match(entry):
-                problems.append(
-                    Problem(f"{path}.{key}[{index}]", f"{entry!r} is not a device or range of VFs", "name#0-3,5")
-                )
-    vdpa = selectors.get("vdpaType", "")
-    if words and vdpa not in ("", "virtio", "vhost"):
-        problems.append(Problem(f"{path}.vdpaType", f"{vdpa!r} is unknown", "virtio or vhost"))
-    if vdpa and selectors.get("isRdma") is True:
-        problems.append(Problem(f"{path}.vdpaType", "excludes isRdma: the plugin refuses both", "drop one"))
-    links = _list(selectors.get("linkTypes"))
-    if selectors.get("pKeys") and not any(link in ("infiniband", "IB", "ib") for link in links):
-        problems.append(Problem(f"{path}.pKeys", "counts only for InfiniBand", 'add "linkTypes": ["infiniband"]'))
-    types = _list(selectors.get("auxTypes"))
-    if kind == "auxNetDevice" and (not types or any(each != "sf" for each in types)):
-        problems.append(Problem(f"{path}.auxTypes", "must name the auxiliary type", 'only "sf" is supported'))
-    return problems
-
-
-def _resource_name(path: str, item: Config, form: re.Pattern[str], allowed: str) -> list[Problem]:
-    name = item.get("resourceName")
-    if not isinstance(name, str) or not name:
-        return [Problem(f"{path}.resourceName", "must be a non-empty string")]
-    if not form.match(name):
-        return [Problem(f"{path}.resourceName", f"{name!r} stops the plugin", f"only {allowed}")]
-    if not _QUALIFIED_NAME.match(name):
-        return [
-            Problem(f"{path}.resourceName", f"{name!r} is refused by kubelet", "1 to 63, letter or digit at both ends")
-        ]
-    return []
-
-
-def _prefix(path: str, item: Config) -> list[Problem]:
-    prefix = item.get("resourcePrefix", "")
-    if not isinstance(prefix, str):
-        return [Problem(f"{path}.resourcePrefix", mismatch(prefix, "a string"))]
-    if prefix and (not _PREFIX.match(prefix) or len(prefix) > 253):
-        return [Problem(f"{path}.resourcePrefix", f"{prefix!r} is refused by kubelet", "a lower-case DNS name")]
-    if f".{prefix}".endswith(".kubernetes.io"):
-        return [Problem(f"{path}.resourcePrefix", f"{prefix!r} belongs to Kubernetes itself", "use your own domain")]
-    return []
-
-
-def _repeated(path: str, name: Any, names: dict[str, int], index: int) -> list[Problem]:
-    if not isinstance(name, str) or not name:
-        return []
-    first = names.setdefault(name, index)
-    if first == index:
-        return []
+        return [Problem("selectors", "must be an object or a list of objects", hint)]
+    reader = f"selectors of {kind}"
     return [
-        Problem(f"{path}.resourceName", f"{name!r} is already the name of entry {first}: the plugin stops", "rename it")
+        problem
+        for where, each in selector_groups("selectors", selectors)
+        for problem in flaws_of(_SELECTORS[kind], reader, each, where)
     ]
 
 
-def _unknown(path: str, found: Config, known: tuple[str, ...]) -> list[Problem]:
-    lead = f"{path}." if path else ""
-    return [
-        Problem(
-            f"{lead}{key}",
-            UNKNOWN_FIELD,
-            nearest(key, known) or f"known: {', '.join(known)}",
-        )
-        for key in found
-        if key not in known
-    ]
-
-
-def _strings(path: str, value: Any) -> list[Problem]:
-    if not isinstance(value, list):
-        return [Problem(path, mismatch(value, "a list of strings"))]
-    return [
-        Problem(f"{path}[{index}]", "must be a non-empty string")
-        for index, entry in enumerate(value)
-        if not isinstance(entry, str) or not entry
-    ]
-
-
-def _boolean(path: str, value: Any) -> list[Problem]:
-    return [] if isinstance(value, bool) else [Problem(path, mismatch(value, "true or false"))]
-
-
-def _additional_info(path: str, value: Any) -> list[Problem]:
-    if not isinstance(value, dict):
-        return [Problem(path, mismatch(value, "an object"))]
+def _check_sriov_selectors(selectors: Config) -> list[Problem]:
     problems = []
-    for device, variables in value.items():
-        if not isinstance(variables, dict) or not all(isinstance(each, str) for each in variables.values()):
-            problems.append(Problem(f"{path}.{device}", "must map names of variables to strings"))
+    if selectors.get("vdpaType") and selectors.get("isRdma"):
+        problems.append(Problem("vdpaType", "excludes isRdma: the plugin refuses both", "drop one"))
+    if selectors.get("pKeys") and not {"infiniband", "IB", "ib"} & set(selectors.get("linkTypes") or []):
+        problems.append(Problem("pKeys", "counts only for InfiniBand", 'add "linkTypes": ["infiniband"]'))
     return problems
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _check_types(selectors: Config) -> list[Problem]:
+    types = selectors.get("auxTypes")
+    if types and set(types) == {"sf"}:
+        return []
+    return [Problem("auxTypes", "must name the auxiliary type", 'only "sf" is supported')]
 
 
-def _whole(value: Any, most: int = INT64) -> bool:
-    # Both are an int of Go.
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+def _check_ranged(name: str) -> list[Problem]:
+    return [] if _RANGED.match(name) else [Problem("", f"{name!r} is not a device or range of VFs", "name#0-3,5")]
 
 
-def _ordered(config: Config, top: tuple[str, ...], item: tuple[str, ...], selectors: tuple[str, ...]) -> Config:
-    """Return the configuration with its keys in the plugins' documented order; empty values are dropped."""
-    found = {key: config[key] for key in top if key in config}
-    for key, value in found.items():
-        if isinstance(value, list):
-            found[key] = [_ordered_item(each, item, selectors) for each in value if isinstance(each, dict)]
-    return found
+_NO_RESOURCE = "the plugin does not start without a resource"
+_NAMES = series("names", text("a name", required=True))
+_RANGES = series("devices or ranges of VFs", text("name#0-3,5", required=True, check=_check_ranged))
+_PREFIX_FIELD = text("your own domain", check=_check_prefix)
+_SHARED = record(
+    "the configuration of the RDMA shared device plugin",
+    {
+        # More turn negative as a time.Duration, and the plugin does not start (ValidateConfigs, resources_manager.go).
+        "periodicUpdateInterval": whole("seconds, 0 turns it off", minimum=0, maximum=LONGEST_SECONDS),
+        "configList": series(
+            _NO_RESOURCE,
+            record(
+                "a resource",
+                {
+                    "resourceName": _name(_RDMA_NAME, "letters, digits and _"),
+                    "resourcePrefix": _PREFIX_FIELD,
+                    "rdmaHcaMax": whole("how many pods may share the devices of a node", minimum=0),
+                    "selectors": record("selectors", dict.fromkeys(RDMA_SELECTORS, _NAMES)),
+                    "devices": _NAMES,
+                },
+                check=_check_rdma_item,
+            ),
+            fewest=1,
+            required=True,
+        ),
+    },
+)
+_GENERIC = dict.fromkeys(("vendors", "devices", "drivers"), _NAMES)
+_NET = {"pfNames": _RANGES, "rootDevices": _RANGES, "linkTypes": _NAMES, "acpiIndexes": _NAMES}
+_FLAGS = dict.fromkeys(("isRdma", "needVhostNet"), flag(""))
+_OF_NET_DEVICES = {
+    **_GENERIC,
+    "pciAddresses": _NAMES,
+    **_NET,
+    "ddpProfiles": _NAMES,
+    "pKeys": _NAMES,
+    **_FLAGS,
+    "vdpaType": text("virtio or vhost", choices=("", "virtio", "vhost")),
+}
+_OF_SUB_FUNCTIONS = {**_GENERIC, **_NET, "auxTypes": _NAMES, **_FLAGS}
+_SELECTORS = {
+    "netDevice": record("selectors", _OF_NET_DEVICES, check=_check_sriov_selectors),
+    "accelerator": record("selectors", {**_GENERIC, "pciAddresses": _NAMES}),
+    "auxNetDevice": record("selectors", _OF_SUB_FUNCTIONS, check=_check_types),
+}
+_SRIOV = record(
+    "the configuration of the SR-IOV network device plugin",
+    {
+        "resourceList": series(
+            _NO_RESOURCE,
+            record(
+                "a resource",
+                {
+                    "resourceName": _name(_SRIOV_NAME, "letters, digits, _ and -"),
+                    "resourcePrefix": _PREFIX_FIELD,
+                    "deviceType": text("a type of device"),
+                    "excludeTopology": flag(""),
+                    # An object or a list of objects, whose fields are those of the type.
+                    "selectors": Field("anything", "selectors", fields={**_OF_NET_DEVICES, **_OF_SUB_FUNCTIONS}),
+                    "additionalInfo": mapping("variables of each device", mapping("variables", text(""))),
+                },
+                check=_check_sriov_item,
+            ),
+            fewest=1,
+            required=True,
+        ),
+    },
+)
 
 
-def _ordered_item(entry: Config, fields: tuple[str, ...], selectors: tuple[str, ...]) -> Config:
-    found = {key: entry[key] for key in fields if key in entry and entry[key] not in ("", [])}
-    inner = found.get("selectors")
-    if isinstance(inner, dict):
-        found["selectors"] = _ordered_keys(inner, selectors)
-    elif isinstance(inner, list):
-        found["selectors"] = [_ordered_keys(each, selectors) for each in inner if isinstance(each, dict)]
-    if fields is _RDMA_FIELDS and not found.get("selectors"):
-        found.pop("selectors", None)
-    return found
-
-
-def _ordered_keys(given: Config, keys: tuple[str, ...]) -> Config:
-    return {key: given[key] for key in keys if key in given and given[key] not in ("", [])}
+def _ordered(field: Field, value: Any) -> Any:
+    """Return a value with its keys in the plugin's documented order; empty values of items are dropped."""
+    if isinstance(value, list):
+        return [_ordered(field.items or field, each) for each in value]
+    if field.fields is None or not isinstance(value, dict):
+        return value
+    return {
+        key: _ordered(child, value[key])
+        for key, child in field.fields.items()
+        if key in value and value[key] not in ("", []) and (child.type != "record" or any(value[key].values()))
+    }
 
 
 def remarks(kind: str, config: Config) -> list[Problem]:

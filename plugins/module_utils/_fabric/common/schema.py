@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
     shown,
 )
 
-from .findings import Place
+from .findings import Document, Findings, Place
 from .jsontext import Problem
 from .names import label_key, label_value
 from .quantities import parse_quantity
@@ -58,7 +58,7 @@ class Field:
     ``check`` judges a value of the right type further. ``since`` and ``until`` name the first and the last release of
     the operator that had the field; ``successor`` says what takes the place of a retired one. ``refused`` says why a
     field that is known to upstream is not taken here, and ``step`` what its user does next. ``idle`` says why an
-    accepted field has no effect here.
+    accepted field has no effect here. ``open``: fields of a record that are not declared are others' and right.
     """
 
     type: str
@@ -78,6 +78,7 @@ class Field:
     refused: str = ""
     step: str = ""
     idle: str = ""
+    open: bool = False
 
 
 def text(description: str, **rules: Any) -> Field:
@@ -165,6 +166,23 @@ class Model:
             if not field.until:
                 index.setdefault(name.lower(), []).append(f"{owner}.{name}" if owner else name)
         return index
+
+
+def flaws_of(field: Field, reader: str, value: Any, path: str = "") -> list[Problem]:
+    """Return what is wrong with a part, at ``path``, of the JSON that a program reads: ``reader`` in messages."""
+    return read_part(field, reader, value, path)[1]
+
+
+def read_part(field: Field, reader: str, value: Any, path: str = "") -> tuple[Any, list[Problem]]:
+    """Return what is right of such a part, and what is wrong with it."""
+    findings = Findings()
+    # With a line its numbers come from no template.
+    read = _read(Model(reader, field), field, value, Place(findings, Document("", value, {(): 1})))
+    found = []
+    for each in findings.violations:
+        where = ".".join(part for part in (path, *each.path.split(" -> ")) if part).replace(".[", "[")
+        found.append(Problem(where, each.problem, each.hint))
+    return read, found
 
 
 def walk(field: Field, path: str = "") -> Iterator[tuple[str, str, Field]]:
@@ -271,6 +289,8 @@ def _read_record(model: Model, field: Field, value: Mapping[str, Any], place: Pl
     for key, item in value.items():
         if not isinstance(key, str):
             place.violation(f"has the key {described(key)}, which is not text", "quote it")
+        elif key not in fields and field.open:
+            continue
         elif key not in fields:
             _unknown(model, fields, key, place.at(key))
         elif item is not None:
