@@ -10,23 +10,23 @@ host-device, sriov and ib-sriov.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
 
 from ..common.jsontext import Problem
-from ..common.names import interface
+from ..common.names import interface, or_empty
+from ..common.objects import mapping_of
+from ..common.schema import Field, flag, flaws_of, mapping, record, series, text, whole
 from .ipam import check_ipam, ipam_remarks
-from .sriov_networks import check_capabilities
 
 CNI_VERSION = "0.3.1"
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 
-_CNI_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 _NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z", re.ASCII)
 _PKEY = re.compile(r"^0[xX][0-9a-fA-F]{1,8}\Z", re.ASCII)
 _LARGEST_PKEY = 0x7FFF
-_MODES = {"macvlan": ("bridge", "private", "vepa", "passthru"), "ipvlan": ("l2", "l3", "l3s")}
 _NEEDS_DEVICE = {"host-device": ("device", "hwaddr", "kernelpath", "pciBusID"), "ib-sriov": ("deviceID",)}
 _NEEDS_DEVICE["sriov"] = _NEEDS_DEVICE["ib-sriov"]
 _OF_THE_PROJECT = ("bridge", "dummy", "host-device", "ipvlan", "macvlan", "ptp", "tap", "vlan")
@@ -39,31 +39,16 @@ _IGNORED_TAGS = {"macvlan": ("vlan", "vlanId"), "ipvlan": ("vlan", "vlanId"), "v
 
 def check_configuration(config: Any) -> list[Problem]:
     """Return what is wrong with a CNI configuration (one plugin or a list of plugins); paths are keys inside it."""
+    problems = flaws_of(_LIST if isinstance(config, dict) and "plugins" in config else _HEAD, _READER, config)
     if not isinstance(config, dict):
-        return [Problem("", mismatch(config, "a JSON object"))]
-    problems = []
-    version = config.get("cniVersion", CNI_VERSION)
-    if version not in _CNI_VERSIONS:
-        problems.append(
-            Problem("cniVersion", f"{version!r} is not a valid CNI version", f"one of {', '.join(_CNI_VERSIONS)}")
-        )
-    name = config.get("name", "")
-    if name != "" and (not isinstance(name, str) or not _NAME.match(name)):
-        problems.append(Problem("name", f"{name!r} is not a valid CNI network name", "letters, digits, _ . and -"))
+        return problems
     problems += _check_order(plugins_of(config))
     if "plugins" not in config:
         return problems + _check_plugin("", config)
-    problems += check_list(config)
-    plugins = config["plugins"]
-    if not isinstance(plugins, list) or not plugins:
-        return [*problems, Problem("plugins", "must be a list with at least one plugin")]
     if "type" in config:
         problems.append(Problem("type", "is given together with plugins: a list names its types inside", "drop it"))
-    for index, plugin in enumerate(plugins):
-        if isinstance(plugin, dict):
-            problems += _check_plugin(f"plugins[{index}].", plugin)
-        else:
-            problems.append(Problem(f"plugins[{index}]", mismatch(plugin, "an object")))
+    for path, plugin in plugins_of(config) if isinstance(config["plugins"], list) else ():
+        problems += flaws_of(_NAMED, _READER, plugin, path[:-1]) + _check_plugin(path, plugin)
     return problems
 
 
@@ -103,17 +88,11 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
     problems = []
     if "/" in kind:
         problems.append(Problem(f"{path}type", f"{kind!r} is not a valid program name", "no / is allowed"))
-    if kind in ("macvlan", "ipvlan", "ipoib"):
-        problems += _check_child(path, kind, plugin)
+    problems += flaws_of(_PLUGINS.get(kind, PLUGIN), _READER, plugin, path[:-1])
     problems += _check_ignored_tag(path, kind, plugin)
-    if kind in ("ib-sriov", "sriov"):
-        problems += _check_virtual_function(path, plugin)
-    if kind == "ib-sriov":
-        problems += _check_partition(path, plugin.get("pkey"))
     if "ipam" in plugin:
         problems += check_ipam(plugin["ipam"], f"{path}ipam")
-    read = check_plugin(plugin, in_list=bool(path))
-    return problems + [each._replace(path=f"{path}{each.path}") for each in read]
+    return problems
 
 
 def _check_order(plugins: list[tuple[str, dict[str, Any]]]) -> list[Problem]:
@@ -127,32 +106,6 @@ def _check_order(plugins: list[tuple[str, dict[str, Any]]]) -> list[Problem]:
     for where, kind in made[1:]:
         problem = f"{kind} makes a second interface of the name that {made[0][1]}'s has: no pod starts"
         problems.append(Problem(where, problem, "give each interface a network of its own; pods ask for all of them"))
-    return problems
-
-
-def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
-    problems = []
-    master = plugin.get("master", "")
-    if not isinstance(master, str) or (master and interface(master)):
-        problems.append(
-            Problem(
-                f"{path}master", f"{master!r} is not a valid interface name", "1 to 127 bytes, no blank, colon or /"
-            )
-        )
-    elif kind == "ipoib" and not master:
-        problems.append(
-            Problem(f"{path}master", "is empty: the ipoib plugin needs the parent interface", "for example ibs1f0")
-        )
-    mode = plugin.get("mode", "")
-    if kind in _MODES and mode not in ("", *_MODES[kind]):
-        hint = nearest(str(mode), _MODES[kind]) or f"one of {', '.join(_MODES[kind])}"
-        problems.append(Problem(f"{path}mode", f"{mode!r} is not a mode of {kind}", hint))
-    mtu = plugin.get("mtu", 0)
-    if not isinstance(mtu, int) or isinstance(mtu, bool) or mtu < 0:
-        problems.append(Problem(f"{path}mtu", mismatch(mtu, "a whole number of 0 or more"), "0 takes the parent's"))
-    ipam = plugin.get("ipam")
-    if kind == "ipoib" and isinstance(ipam, dict) and ipam.get("type") == "dhcp":
-        problems.append(Problem(f"{path}ipam.type", "dhcp does not work with the ipoib plugin", "use whereabouts"))
     return problems
 
 
@@ -171,32 +124,22 @@ def _check_ignored_tag(path: str, kind: str, plugin: dict[str, Any]) -> list[Pro
     return problems
 
 
-def _check_virtual_function(path: str, plugin: dict[str, Any]) -> list[Problem]:
-    problems = []
-    vlan = 0 if plugin.get("vlan") is None else plugin["vlan"]
-    if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
-        problems.append(Problem(f"{path}vlan", mismatch(vlan, "0 to 4094")))
-    return problems
-
-
-def _check_partition(path: str, pkey: Any) -> list[Problem]:
+def _check_partition(pkey: str) -> list[Problem]:
     """Judge the partition as ib-kubernetes does, its only reader: what it refuses leaves pods waiting for a GUID.
 
     Sources: ``ParsePKey`` of its ``pkg/utils``, ``IsPKeyValid`` of its ``pkg/ib-utils``: 15 bits, as UFM is asked for
-    full members in a field of its own. To Go nothing, null and an empty text are the same.
+    full members in a field of its own.
     """
-    if pkey in (None, ""):
-        return []
-    where, example = f"{path}pkey", 'a text such as "0x0001"'
-    if not isinstance(pkey, str) or not _PKEY.match(pkey):
-        return [Problem(where, f"{pkey!r} is not a partition key: ib-kubernetes reads 0x and digits", example)]
+    example = 'a text such as "0x0001"'
+    if not _PKEY.match(pkey):
+        return [Problem("", f"{pkey!r} is not a partition key: ib-kubernetes reads 0x and digits", example)]
     if 1 <= int(pkey, 16) <= _LARGEST_PKEY:
         return []
     hint = f'write it without the bit of full members: "0x{int(pkey, 16) & _LARGEST_PKEY:04x}"'
     if not int(pkey, 16) & _LARGEST_PKEY or int(pkey, 16) > 0xFFFF:
         hint = example
     problem = f"{pkey} is none of 0x0001 to 0x{_LARGEST_PKEY:04x}: ib-kubernetes refuses it, and pods wait for a GUID"
-    return [Problem(where, problem, hint)]
+    return [Problem("", problem, hint)]
 
 
 def _plugin_remarks(path: str, plugin: dict[str, Any], has_resource: bool) -> list[Problem]:
@@ -215,72 +158,122 @@ def _plugin_remarks(path: str, plugin: dict[str, Any], has_resource: bool) -> li
     return found
 
 
-# What the CNI library reads of a configuration whatever its plugins are: of another type it refuses all of it.
+def _check_leases(plugin: Mapping[str, Any]) -> list[Problem]:
+    if mapping_of(plugin.get("ipam")).get("type") != "dhcp":
+        return []
+    return [Problem("ipam.type", "dhcp does not work with the ipoib plugin", "use whereabouts")]
+
+
+def _check_vf(plugin: Mapping[str, Any]) -> list[Problem]:
+    """Refuse what sriov refuses of fields together (``LoadConf`` of its ``pkg/config``, ``ApplyVFConfig``)."""
+    vlan, problems = plugin.get("vlan"), []
+    for name in ("vlanQoS", "vlanProto"):
+        if name in plugin and vlan is None:
+            problems.append(Problem(name, "needs a vlan: the plugin refuses it alone", "give vlan, or leave it out"))
+        elif vlan == 0 and (plugin.get(name) if name == "vlanQoS" else str(plugin.get(name)).lower() == "802.1ad"):
+            problems.append(Problem(name, "needs a vlan other than 0: the plugin refuses it", "give vlan"))
+    least, most = plugin.get("min_tx_rate", 0), plugin.get("max_tx_rate", 0)
+    if most and least > most:
+        problems.append(Problem("min_tx_rate", f"is {least}, above the highest rate {most}", "lower it"))
+    return problems
+
+
+def _check_name(name: str) -> list[Problem]:
+    hint = "letters, digits, _ . and -"
+    return [] if _NAME.match(name) else [Problem("", f"{name!r} is not a valid CNI network name", hint)]
+
+
+def _check_version(version: str) -> list[Problem]:
+    hint = '["0.3.1", "1.0.0"]'
+    return [] if _VERSION.match(version) else [Problem("", f"{version!r} is not a CNI version", hint)]
+
+
+def _check_inlined(value: Any) -> list[Problem]:
+    if isinstance(value, bool) or str(value).lower() in ("true", "false"):
+        return []
+    return [Problem("", mismatch(value, "true or false"))]
+
+
+# What the CNI library reads of a configuration whatever its plugins are, and what plugins of RDMA networks do.
 #
 # Sources: containernetworking/cni at 3f51e880, ``pkg/types`` (``PluginConf``, ``DNS``, ``GCAttachment``) and
 # ``libcni/conf.go`` (``NetworkConfFromBytes``); Multus at 95a09323, ``pkg/types/conf.go``
-# (``LoadDelegateNetConfList``), which takes no text for ``disableCheck`` and ``disableGC``. To Go null is as good as
-# nothing.
-_ATTACHMENTS = "cni.dev/valid-attachments"
-_OF_DNS = (("nameservers", list), ("domain", str), ("search", list), ("options", list))
-_TRUTHS = ("true", "false")
+# (``LoadDelegateNetConfList``), which takes no text for ``disableCheck`` and ``disableGC``; sriov-cni and ib-sriov-cni,
+# ``LoadConf`` of ``pkg/config`` and ``NetConf`` of ``pkg/types``. To Go null is as good as nothing.
+_READER = "a CNI configuration"
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,2}\Z", re.ASCII)
+_TEXTS = series("texts", text(""))
+_SWITCH = text("on or off", choices=("", "on", "off"))
+_MASTER = text("the parent interface", check=or_empty(interface))
+_MTU = whole("0 takes the parent's", minimum=0)
+_VF = {
+    "vlan": whole("the VLAN", minimum=0, maximum=4094),
+    "link_state": text("the link of the VF", choices=("", "auto", "enable", "disable")),
+}
+_RATE = whole("in Mbit/s, 0 for no limit", minimum=0)
+PLUGIN = record(
+    _READER,
+    {
+        "capabilities": mapping('for example {"mac": true}', flag("")),
+        "dns": record(
+            '{"nameservers": ["192.0.2.1"]}',
+            {"nameservers": _TEXTS, "domain": text("a domain"), "search": _TEXTS, "options": _TEXTS},
+            open=True,
+        ),
+        "prevResult": mapping("drop it", Field("anything", "")),
+        "cni.dev/valid-attachments": series(
+            "drop it: runtimes give it to collect garbage", mapping("an attachment", text(""))
+        ),
+    },
+    open=True,
+)
+"""What the CNI library reads of one plugin (``types.PluginConf``)."""
 
 
-def check_plugin(plugin: Mapping[str, Any], *, in_list: bool) -> list[Problem]:
-    """Judge the fields of one plugin (``types.PluginConf``); paths are keys of it.
-
-    Name and version of one that stands alone are those of its network, which :mod:`.cni` judges.
-    """
-    capabilities = plugin.get("capabilities")
-    problems = [] if capabilities is None else check_capabilities(capabilities)
-    problems += [
-        Problem(key, mismatch(plugin[key], "a string"))
-        for key in ("cniVersion", "name")
-        if in_list and not isinstance(plugin.get(key), (str, type(None)))
-    ]
-    problems += _check_dns(plugin.get("dns"))
-    if not isinstance(plugin.get("prevResult"), (dict, type(None))):
-        problems.append(Problem("prevResult", mismatch(plugin["prevResult"], "an object"), "drop it"))
-    return problems + _check_attachments(plugin.get(_ATTACHMENTS))
+def _plugin(check: Any = None, **fields: Field) -> Field:
+    return replace(PLUGIN, fields={**(PLUGIN.fields or {}), **fields}, check=check)
 
 
-def check_list(config: Mapping[str, Any]) -> list[Problem]:
-    """Judge the fields of a list of plugins that no plugin has; paths are keys of it."""
-    problems = [
-        Problem(key, mismatch(config[key], "true or false"))
-        for key in ("disableCheck", "disableGC")
-        if not isinstance(config.get(key), (bool, type(None)))
-    ]
-    inlined = config.get("loadOnlyInlinedPlugins", False)
-    if not isinstance(inlined, bool) and str(inlined).lower() not in _TRUTHS:
-        problems.append(Problem("loadOnlyInlinedPlugins", mismatch(inlined, "true or false")))
-    versions = config.get("cniVersions", [])
-    if not isinstance(versions, list) or not all(isinstance(each, str) and _VERSION.match(each) for each in versions):
-        problems.append(Problem("cniVersions", "must be a list of CNI versions", '["0.3.1", "1.0.0"]'))
-    return problems
-
-
-def _check_dns(dns: Any) -> list[Problem]:
-    if not isinstance(dns, dict):
-        hint = '{"nameservers": ["192.0.2.1"]}'
-        return [] if dns is None else [Problem("dns", mismatch(dns, "an object"), hint)]
-    problems = []
-    for key, kind in _OF_DNS:
-        value = dns.get(key)
-        if value is not None and not (isinstance(value, kind) and _are_texts(value)):
-            wanted = "a string" if kind is str else "a list of strings"
-            problems.append(Problem(f"dns.{key}", mismatch(value, wanted)))
-    return problems
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, str) or all(isinstance(each, (str, type(None))) for each in value)
-
-
-def _check_attachments(value: Any) -> list[Problem]:
-    attachments = [] if value is None else value
-    listed = isinstance(attachments, list)
-    if listed and all(isinstance(each, dict) and _are_texts(each.values()) for each in attachments):
-        return []
-    return [Problem(_ATTACHMENTS, "must be a list of attachments", "drop it: runtimes give it to collect garbage")]
+_PLUGINS = {
+    "macvlan": _plugin(master=_MASTER, mtu=_MTU, mode=text("", choices=("", "bridge", "private", "vepa", "passthru"))),
+    "ipvlan": _plugin(master=_MASTER, mtu=_MTU, mode=text("", choices=("", "l2", "l3", "l3s"))),
+    "ipoib": _plugin(
+        _check_leases,
+        master=text("the parent interface, such as ibs1f0", required=True, check=interface),
+        mtu=_MTU,
+        ipam=Field("anything", "addresses"),
+    ),
+    "sriov": _plugin(
+        _check_vf,
+        **_VF,
+        vlanQoS=whole("the priority", minimum=0, maximum=7),
+        vlanProto=text("the protocol", choices=("802.1q", "802.1Q", "802.1ad", "802.1AD")),
+        spoofchk=_SWITCH,
+        trust=_SWITCH,
+        min_tx_rate=_RATE,
+        max_tx_rate=_RATE,
+    ),
+    "ib-sriov": _plugin(
+        **_VF,
+        pkey=text('such as "0x0001"', check=or_empty(_check_partition)),
+        **dict.fromkeys(("rdmaIsolation", "ibKubernetesEnabled", "vfioPciMode"), flag("")),
+    ),
+}
+_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+_OF_HEAD = {
+    "cniVersion": text("", choices=_VERSIONS),
+    "name": text("a name", check=or_empty(_check_name)),
+}
+_HEAD = record(_READER, _OF_HEAD, open=True)
+_NAMED = record(_READER, dict.fromkeys(_OF_HEAD, text("")), open=True)
+_LIST = record(
+    _READER,
+    {
+        **_OF_HEAD,
+        **dict.fromkeys(("disableCheck", "disableGC"), flag("")),
+        "loadOnlyInlinedPlugins": Field("anything", "", check=_check_inlined),
+        "cniVersions": series('["0.3.1", "1.0.0"]', text("", check=_check_version)),
+        "plugins": series("at least one plugin", record("a plugin", {}, open=True), fewest=1, required=True),
+    },
+    open=True,
+)

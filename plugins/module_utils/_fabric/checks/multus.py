@@ -13,28 +13,27 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import described
-
 from ..common.jsontext import Problem, parse_json
+from ..common.schema import Field, flag, flaws_of, mapping, record, series, text
 from . import cni
 
 TYPE = "multus"
 _NETWORKS = ("clusterNetwork", "delegates")
+_ANYTHING = Field("anything", "")
 _TEXTS = (
     *("confDir", "cniDir", "binDir", "clusterNetwork", "kubeconfig", "logFile", "logLevel", "readinessindicatorfile"),
     *("globalNamespaces", "auxiliaryCNIChainName", "multusNamespace"),
 )
-_FLAGS = ("logToStderr", "namespaceIsolation", "retryDeleteOnError")
-_LISTS_OF_TEXT = ("defaultNetworks", "systemNamespaces")
-_OBJECTS = ("logOptions", "runtimeConfig")
-# Go finds fields of any case.
-_TYPES = {
-    **{name.lower(): (str, "a string") for name in _TEXTS},
-    **{name.lower(): (bool, "true or false") for name in _FLAGS},
-    **{name.lower(): (list, "a list of strings") for name in _LISTS_OF_TEXT},
-    **{name.lower(): (dict, "an object") for name in _OBJECTS},
-    "delegates": (list, "a list of CNI configurations"),
+_FIELDS = {
+    **(cni.PLUGIN.fields or {}),
+    **dict.fromkeys(_TEXTS, text("")),
+    **dict.fromkeys(("logToStderr", "namespaceIsolation", "retryDeleteOnError"), flag("")),
+    **dict.fromkeys(("defaultNetworks", "systemNamespaces"), series("texts", text(""))),
+    **dict.fromkeys(("logOptions", "runtimeConfig"), mapping("an object", _ANYTHING)),
+    "delegates": series("CNI configurations", _ANYTHING),
 }
+# Go finds fields of any case.
+_NAMES = {name.lower(): name for name in _FIELDS}
 _ISOLATES, _OPEN = "namespaceisolation", "globalnamespaces"
 _OPEN_BY_DEFAULT = ("default",)
 _UNREADABLE = "Multus refuses every pod of a node"
@@ -54,13 +53,13 @@ def open_namespaces(text: Any) -> tuple[str, ...] | None:
     return tuple(each.strip() for each in str(given.get(_OPEN) or "").split(",") if each.strip()) or _OPEN_BY_DEFAULT
 
 
-def check(text: Any) -> list[Problem]:
+def check(given: Any) -> list[Problem]:
     """Return why nodes with this configuration would have no network; an empty text has Multus generate one."""
-    if not text:
+    if not given:
         return []
-    if not isinstance(text, str):
+    if not isinstance(given, str):
         return [Problem("", "is not text", "write the JSON as text")]
-    value, problems = parse_json(text)
+    value, problems = parse_json(given)
     if problems:
         return problems
     if not isinstance(value, dict):
@@ -75,23 +74,11 @@ def check(text: Any) -> list[Problem]:
         problem = "names no network of the cluster, and Multus refuses every pod (at least one must be specified)"
         hint = f"give {' or '.join(_NETWORKS)}: that of the CNI plugin which nodes have"
         found.append(Problem(_NETWORKS[0], problem, hint))
-    read = cni.check_plugin(value, in_list=False)
-    return found + _check_types(value) + [each._replace(problem=f"{each.problem}: {_UNREADABLE}") for each in read]
-
-
-def _check_types(config: dict[str, Any]) -> list[Problem]:
-    """Return the fields that Go can't read into Multus' own; null is as good as nothing to it."""
-    found = []
-    for name, value in config.items():
-        kind, wanted = _TYPES.get(name.lower(), (object, ""))
-        is_right = value is None or isinstance(value, kind)
-        if is_right and wanted == "a list of strings":
-            is_right = all(isinstance(each, (str, type(None))) for each in value or [])
-        if not is_right:
-            what = "a list with other values" if isinstance(value, list) and kind is list else described(value)
-            found.append(Problem(name, f"is {what}, not {wanted}: {_UNREADABLE}"))
-    # Beside a network of the cluster they are not looked at.
-    delegates = None if config.get("clusterNetwork") else config.get("delegates")
+    fields = {_NAMES.get(name.lower(), name): each for name, each in value.items()}
+    read = flaws_of(record("an object", _FIELDS, open=True), TYPE, fields)
+    found += [each._replace(problem=f"{each.problem}: {_UNREADABLE}") for each in read]
+    # Beside a network of the cluster delegates are not looked at.
+    delegates = None if value.get("clusterNetwork") else value.get("delegates")
     for index, each in enumerate(delegates if isinstance(delegates, list) else []):
         if not isinstance(each, dict) or not (each.get("type") or each.get("plugins")):
             problem = f"names no CNI plugin: {_UNREADABLE}"

@@ -15,7 +15,7 @@ import re
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._needs import ISOLATE
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
 
 from ..common.jsontext import Problem, compact, parse_json
 from ..common.names import interface, is_alternative
@@ -119,7 +119,7 @@ def check_network(network: Object) -> list[Problem]:
         return [Problem("kind", f"{kind!r} is not a network", f"one of {', '.join(NETWORK_KINDS)}")]
     problems = _check_resource_name(spec.get("resourceName")) if kind == "HostDeviceNetwork" else []
     if kind in sriov_networks.PROGRAMS:
-        problems = sriov_networks.check(kind, spec)
+        problems = sriov_networks.check_resource_name(spec.get("resourceName"))
     config, wrong = _configuration(network)
     if wrong:
         return problems + wrong
@@ -143,7 +143,7 @@ def check_attachment(config: Any) -> list[Problem]:
     if not config.strip():
         return []
     value, problems = parse_json(config)
-    return problems or [*check_configuration(value), *check(value)]
+    return problems or check_configuration(value)
 
 
 def attachment_remarks(config: str, annotations: dict[str, str] | None = None) -> list[Problem]:
@@ -441,7 +441,7 @@ def _configuration(network: Object) -> tuple[dict[str, Any], list[Problem]]:
     if kind in sriov_networks.PROGRAMS:
         version = sriov_networks.CNI_VERSION
         capabilities, wrong = _embedded(spec.get("capabilities"), "capabilities", None, listed=False)
-        problems += wrong or ([] if capabilities is None else sriov_networks.check_capabilities(capabilities))
+        problems += wrong
         plugin = sriov_networks.plugin_of(kind, spec, capabilities, ipam)
     else:
         plugin = _plugin_of(kind, spec, ipam)
@@ -478,6 +478,7 @@ def _embedded(given: Any, path: str, empty: Any, listed: bool) -> tuple[Any, lis
 
 def field_of(path: str) -> str:
     """Return the field of a network's spec that a path of its rendered configuration came from."""
+    path = path.replace("min_tx_rate", "minTxRate")
     match = re.match(r"^plugins\[(\d+)\]\.?(.*)\Z", path)
     if match is None:
         return path
@@ -495,76 +496,3 @@ def _check_resource_name(name: Any) -> list[Problem]:
         hint = "letters, digits, - _ and ., a letter or digit at both ends, at most 63"
         return [Problem("resourceName", f"{name!r} is not a valid resource name", hint)]
     return []
-
-
-# Attachments given as such for the programs ``sriov`` and ``ib-sriov``: what they refuse when a pod starts.
-#
-# A SriovNetwork and its like are judged by their fields (:mod:`.sriov_networks`). Sources: sriov-cni and ib-sriov-cni,
-# ``LoadConf`` of ``pkg/config``, ``NetConf`` of ``pkg/types`` and ``ApplyVFConfig`` of ``pkg/sriov``. To Go null is as
-# good as nothing. The range of ``vlan`` and the partition are judged by :mod:`.cni`.
-_LINK_STATES = ("auto", "enable", "disable")
-_SWITCH = ("on", "off")
-_PROTOCOLS = ("802.1q", "802.1ad")
-_FLAGS = ("rdmaIsolation", "ibKubernetesEnabled", "vfioPciMode")
-_RATES = ("min_tx_rate", "max_tx_rate")
-
-
-def check(config: Any) -> list[Problem]:
-    """Return what is wrong with the plugins of a configuration that are for VFs."""
-    found = []
-    for path, plugin in plugins_of(config) if isinstance(config, dict) else ():
-        given = {key: value for key, value in plugin.items() if value is not None}
-        problems: list[Problem] = []
-        if given.get("type") in ("sriov", "ib-sriov"):
-            problems += _words(given, "link_state", ("", *_LINK_STATES), "the plugin refuses it")
-        if given.get("type") == "sriov":
-            problems += [*_check_tag(given), *_check_rates(given)]
-            for name in ("spoofchk", "trust"):
-                problems += _words(given, name, ("", *_SWITCH), "it counts as off")
-        if given.get("type") == "ib-sriov":
-            problems += _flags(given)
-        found += [each._replace(path=f"{path}{each.path}") for each in problems]
-    return found
-
-
-def _words(given: Mapping[str, Any], name: str, words: tuple[str, ...], else_: str) -> Iterator[Problem]:
-    value = given.get(name, "")
-    if not isinstance(value, str):
-        yield Problem(name, f"{mismatch(value, 'a string')}: the plugin refuses it", f'"{words[1]}"')
-    elif value not in words:
-        hint = nearest(value, words[1:]) or f"one of {', '.join(words[1:])}"
-        yield Problem(name, f"{value!r} is not a value of the plugin: {else_}", hint)
-
-
-def _check_tag(given: Mapping[str, Any]) -> Iterator[Problem]:
-    vlan, priority, protocol = given.get("vlan"), given.get("vlanQoS"), given.get("vlanProto")
-    for name, value in (("vlanQoS", priority), ("vlanProto", protocol)):
-        if value is not None and vlan is None:
-            yield Problem(name, "needs a vlan: the plugin refuses it alone", "give vlan, or leave it out")
-    if priority is not None and (not _is_whole(priority) or not 0 <= priority <= 7):
-        yield Problem("vlanQoS", mismatch(priority, "0 to 7"))
-    elif priority and vlan == 0:
-        yield Problem("vlanQoS", "needs a vlan other than 0: the plugin refuses it", "give vlan")
-    if protocol is not None and str(protocol).lower() not in _PROTOCOLS:
-        yield Problem("vlanProto", f"{protocol!r} is not a VLAN protocol", "802.1q or 802.1ad")
-    elif vlan == 0 and str(protocol).lower() == _PROTOCOLS[1]:
-        yield Problem("vlanProto", "needs a vlan other than 0: the plugin refuses it", "give vlan")
-
-
-def _check_rates(given: Mapping[str, Any]) -> Iterator[Problem]:
-    rates = [given.get(name, 0) for name in _RATES]
-    wrong = [name for name, rate in zip(_RATES, rates) if not _is_whole(rate) or rate < 0]
-    for name in wrong:
-        yield Problem(name, mismatch(given[name], "a whole number of Mbit/s"), "0 for no limit")
-    if not wrong and rates[1] and rates[0] > rates[1]:
-        yield Problem(_RATES[0], f"is {rates[0]}, above {_RATES[1]} {rates[1]}", "lower it")
-
-
-def _flags(given: Mapping[str, Any]) -> Iterator[Problem]:
-    for name in _FLAGS:
-        if not isinstance(given.get(name, False), bool):
-            yield Problem(name, f"{mismatch(given[name], 'true or false')}: the plugin refuses it")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

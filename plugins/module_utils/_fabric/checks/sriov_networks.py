@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
-
 from ..common.jsontext import Problem
 
 PROGRAMS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
@@ -39,7 +37,6 @@ RESOURCE_PREFIX = "nvidia.com"
 
 DEFAULT_LOG_LEVEL = "info"
 _RESOURCE = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?\Z", re.ASCII)
-_OUTER_TAG = "802.1ad"
 
 
 def plugin_of(kind: str, spec: Mapping[str, Any], capabilities: Any, ipam: Any) -> dict[str, Any]:
@@ -64,22 +61,6 @@ def plugin_of(kind: str, spec: Mapping[str, Any], capabilities: Any, ipam: Any) 
     return {**plugin, "ipam": ipam}
 
 
-def check(kind: str, spec: Mapping[str, Any]) -> list[Problem]:
-    """Return what the plugin refuses in a spec of the right types; paths are its fields."""
-    return check_resource_name(spec.get("resourceName")) + (_check_vlan(spec) if kind == "SriovNetwork" else [])
-
-
-def check_capabilities(value: Any) -> list[Problem]:
-    """Judge capabilities after their JSON text: the CNI library reads an object of booleans."""
-    if not isinstance(value, dict):
-        return [Problem("capabilities", mismatch(value, "a JSON object"), 'for example {"mac": true}')]
-    return [
-        Problem(f"capabilities.{name}", mismatch(switch, "true or false"))
-        for name, switch in value.items()
-        if not isinstance(switch, bool)
-    ]
-
-
 def check_resource_name(name: Any) -> list[Problem]:
     """Judge the name of a resource without its prefix, by the rule of the operator's webhook."""
     if not isinstance(name, str) or not name:
@@ -88,19 +69,6 @@ def check_resource_name(name: Any) -> list[Problem]:
         hint = f"letters, digits, - and _, at most 63; {RESOURCE_PREFIX}/ is put in front of it"
         return [Problem("resourceName", f"{name!r} is not a valid resource name", hint)]
     return []
-
-
-def _check_vlan(spec: Mapping[str, Any]) -> list[Problem]:
-    problems = []
-    untagged = not spec.get("vlan")
-    if untagged and spec.get("vlanQoS"):
-        problems.append(Problem("vlanQoS", "needs a vlan other than 0: the sriov plugin refuses it", "give vlan"))
-    if untagged and str(spec.get("vlanProto", "")).lower() == _OUTER_TAG:
-        problems.append(Problem("vlanProto", "needs a vlan other than 0: the sriov plugin refuses it", "give vlan"))
-    least, most = spec.get("minTxRate") or 0, spec.get("maxTxRate") or 0
-    if most and least > most:
-        problems.append(Problem("minTxRate", f"is {least}, above maxTxRate {most}", "lower it"))
-    return problems
 
 
 def _given(spec: Mapping[str, Any], **fields: str) -> dict[str, Any]:

@@ -135,10 +135,10 @@ class TestOwnConfiguration:
         ("fields", "path"),
         [
             ({"namespaceIsolation": "true"}, "namespaceIsolation"),
-            ({"logtostderr": 1}, "logtostderr"),
+            ({"logtostderr": 1}, "logToStderr"),
             ({"globalNamespaces": ["a"]}, "globalNamespaces"),
             ({"defaultNetworks": "a"}, "defaultNetworks"),
-            ({"systemNamespaces": ["a", 7]}, "systemNamespaces"),
+            ({"systemNamespaces": ["a", 7]}, "systemNamespaces[1]"),
             ({"logOptions": []}, "logOptions"),
             ({"capabilities": {"portMappings": "yes"}}, "capabilities.portMappings"),
             ({"clusterNetwork": "", "delegates": {"type": "a"}}, "delegates"),
