@@ -40,15 +40,15 @@ def test_the_retired_configuration_becomes_pools() -> None:
     ("config", "paths"),
     [
         ("{", [""]),
-        ("[]", ["pools"]),
+        ("[]", [""]),
         ('{"pools": {}}', ["pools"]),
         ('{"pools": {"a": 7}}', ["pools.a"]),
         ('{"pools": {"A": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 1}}}', ["pools.A"]),
         ('{"pools": {"a": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 0}}}', ["pools.a.perNodeBlockSize"]),
         ('{"pools": {"a": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 1, "gw": 1}}}', ["pools.a.gw"]),
         ('{"pools": {"a": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 1}}, "x": 1}', ["x"]),
-        ('{"pools": {"a": {}}, "nodeSelector": []}', ["pools.a.subnet", "pools.a.perNodeBlockSize"]),
-        ('{"pools": {"a": {}}, "nodeSelector": ["a"]}', ["nodeSelector"]),
+        ('{"pools": {"a": {}}}', ["pools.a", "pools.a"]),
+        ('{"pools": {}, "nodeSelector": ["a"]}', ["nodeSelector"]),
     ],
 )
 def test_a_flawed_retired_configuration_is_refused_by_path(config: str, paths: list[str]) -> None:

@@ -15,11 +15,11 @@ import re
 from itertools import groupby
 from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, mismatch, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch, nearest
 
 from ..common.jsontext import Problem
-from ..common.names import dns_subdomain
-from ..common.schema import LONGEST_SECONDS
+from ..common.names import dns_subdomain, or_empty
+from ..common.schema import LONGEST_SECONDS, Field, flag, flaws_of, mapping, record, series, text, whole
 from . import node_slices
 from .sharing import Holders
 
@@ -33,44 +33,9 @@ _LEASE, _RENEWAL, _RETRY = "leader_lease_duration", "leader_renew_deadline", "le
 _LEADERS = {_LEASE: 1500, _RENEWAL: 1000, _RETRY: 500}
 _JITTER = 1.2
 
-_WHEREABOUTS = {
-    "text": [
-        "type",
-        "name",
-        "datastore",
-        "range",
-        "range_start",
-        "range_end",
-        "node_slice_size",
-        "gateway",
-        "network_name",
-        "log_file",
-        "log_level",
-        "reconciler_cron_expression",
-        "configuration_path",
-        "etcd_host",
-        "etcd_username",
-        "etcd_password",
-        "etcd_key_file",
-        "etcd_cert_file",
-        "etcd_ca_cert_file",
-    ],
-    "whole": [*_LEADERS, "sleep_for_race"],
-    "boolean": ["enable_overlapping_ranges"],
-    "list": ["routes", "addresses", "ipRanges", "exclude"],
-    "object": ["dns", "kubernetes"],
-}
-_WHEREABOUTS_KEYS = [key for keys in _WHEREABOUTS.values() for key in keys]
-_HOST_LOCAL_KEYS = ["type", "routes", "dataDir", "resolvConf", "ranges", "subnet", "rangeStart", "rangeEnd", "gateway"]
 # Those of all releases; before v0.1.0 the plugin asks the API server itself and has addresses in files of its own.
 _OF_DAEMON = ["poolType", "forcePoolName", "daemonSocket", "daemonCallTimeoutSeconds"]
 _BEFORE_DAEMON = ["kubeconfig", "dataDir"]
-_NV_IPAM = {
-    "text": ["poolName", "poolType", "daemonSocket", "confDir", "logFile", "logLevel", *_BEFORE_DAEMON],
-    "whole": ["daemonCallTimeoutSeconds"],
-    "boolean": ["forcePoolName"],
-}
-_NV_IPAM_KEYS = ["type", "poolName", "confDir", "logFile", "logLevel", *_OF_DAEMON, *_BEFORE_DAEMON]
 POOL_TYPES = ("ippool", "cidrpool")
 """What ``poolType`` of nv-ipam may name, in any case."""
 
@@ -109,9 +74,10 @@ def check_ipam(ipam: Any, path: str = "ipam") -> list[Problem]:
     kind = ipam.get("type")
     if not isinstance(kind, str) or not kind:
         return [Problem(f"{path}.type", "must name an IPAM plugin", f"for example {', '.join(_TYPES)}")]
-    check = _CHECKS.get(kind)
-    if check is not None:
-        return check(ipam, path)
+    if kind in _FIELDS:
+        problems = flaws_of(_FIELDS[kind], f"the ipam of {kind}", ipam, path)
+        check = _RULES.get(kind)
+        return problems if problems or check is None else check(ipam, path)
     # Anybody may install an IPAM plugin of their own, such as weave-ipam; only what looks like a slip is refused.
     meant = nearest(kind, _TYPES, share=0.85)
     return [Problem(f"{path}.type", f"{kind!r} is not known", meant)] if meant else []
@@ -150,9 +116,9 @@ def claims(ipam: Any, network: str, path: str = "ipam") -> list[Claim]:
     kind = ipam.get("type") if isinstance(ipam, dict) else None
     if kind == "whereabouts":
         found = []
-        name = str(ipam.get("network_name", ""))
+        name = ipam.get("network_name") or ""
         # Names of reservations (NormalizeIP of pkg/storage/kubernetes); without them each range has its own memory.
-        memory = f"whereabouts:{name}" if ipam.get("enable_overlapping_ranges", True) else ""
+        memory = f"whereabouts:{name}" if ipam.get("enable_overlapping_ranges") is not False else ""
         for where, entry in _whereabouts_ranges(ipam, path):
             claim = _whereabouts_claim(where, entry, name, [], [])
             found += [claim._replace(memory=memory)] if claim else []
@@ -219,8 +185,8 @@ def _assigned_gateways(ipam: dict[str, Any], path: str) -> list[Problem]:
     for key, field in (("addresses", "gateway"), ("routes", "gw")):
         named += [(f"{path}.{key}[{index}].{field}", each.get(field)) for index, each in enumerate(ipam.get(key) or [])]
     found: dict[Address, Problem] = {}
-    for where, text in named:
-        address = parse_address(text, where)[0]
+    for where, given in named:
+        address = parse_address(given, where)[0]
         if address is None or int(address) in kept or address in found:
             continue
         if any(shared_addresses(fixed_claim(address, where), claim) for claim in held):
@@ -271,17 +237,10 @@ def shared_addresses(one: Claim, other: Claim) -> bool:
 
 
 def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
-    problems = _unknown(ipam, _WHEREABOUTS_KEYS, path) + _typed(ipam, path, _WHEREABOUTS)
-    if problems:
-        return problems
+    problems: list[Problem] = []
     held: list[Claim] = []
     for where, entry in _whereabouts_ranges(ipam, path):
-        if not isinstance(entry, dict):
-            problems.append(Problem(where, mismatch(entry, "an object")))
-            continue
-        if where != path:
-            problems += _unknown(entry, ["range", "range_start", "range_end", "exclude"], where)
-        claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), problems, [])
+        claim = _whereabouts_claim(where, entry, ipam.get("network_name") or "", problems, [])
         if claim is None:
             continue
         if not claim.intervals:
@@ -291,16 +250,9 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
             hint = "one entry for each network, with exclude for what lies between"
             problems.append(Problem(where, f"{claim.text} is of a network that another entry has", hint))
         held.append(claim)
-    if ipam.get("gateway"):
-        problems += parse_address(ipam["gateway"], f"{path}.gateway")[1]
-    if ipam.get("network_name") and dns_subdomain(f"{ipam['network_name']}-0"):
-        hint = "lower case letters, digits, - and ."
-        problem = f"{ipam['network_name']!r} begins the names of objects in which whereabouts has the addresses"
-        problems.append(Problem(f"{path}.network_name", problem, hint))
     if ipam.get(node_slices.SIZE) and not problems:
         problems += node_slices.check(ipam, path)
-    problems += _check_leader(ipam, path)
-    return problems + _static_addresses(ipam, path) + _routes(ipam, path)
+    return problems + _check_leader(ipam, path)
 
 
 def _check_leader(ipam: dict[str, Any], path: str) -> list[Problem]:
@@ -363,16 +315,7 @@ def _whereabouts_claim(
 
 
 def _check_host_local(ipam: dict[str, Any], path: str) -> list[Problem]:
-    problems = _unknown(ipam, _HOST_LOCAL_KEYS, path)
-    sets = [] if ipam.get("ranges") is None else ipam["ranges"]
-    if not isinstance(sets, list) or not all(isinstance(each, list) and each for each in sets):
-        return [
-            *problems,
-            Problem(f"{path}.ranges", "must be a list of lists of ranges", '[[{"subnet": "10.1.0.0/16"}]]'),
-        ]
-    for key in ("subnet", "rangeStart", "rangeEnd", "gateway"):
-        if not isinstance(ipam.get(key), (str, type(None))):
-            problems.append(Problem(f"{path}.{key}", mismatch(ipam[key], "a string")))
+    problems: list[Problem] = []
     held = _host_local_claims(ipam, "", path, problems)
     for number, group in groupby(held, lambda each: each[0]):
         if len({claim.version for _set, claim in group}) > 1:
@@ -381,7 +324,7 @@ def _check_host_local(ipam: dict[str, Any], path: str) -> list[Problem]:
     if not held and not problems:
         problems.append(Problem(path, "names no range: host-local needs one", "set ipam.ranges or ipam.subnet"))
     separate = [claim._replace(pool=str(index)) for index, (_set, claim) in enumerate(held)]
-    return problems + conflicts(separate) + _routes(ipam, path)
+    return problems + conflicts(separate)
 
 
 def _host_local_claims(
@@ -392,7 +335,7 @@ def _host_local_claims(
         entries += [(number + 1, f"{path}.ranges[{number}][{index}]", each) for index, each in enumerate(group)]
     held = []
     for number, where, entry in entries:
-        claim = _host_local_claim(where, entry if isinstance(entry, dict) else {}, network, problems)
+        claim = _host_local_claim(where, entry, network, problems)
         held += [(number, claim)] if claim else []
     return held
 
@@ -431,37 +374,18 @@ def _lone_address(text: Any, path: str, problems: list[Problem], otherwise: int)
     return otherwise if address is None else int(address)
 
 
-def _check_static(ipam: dict[str, Any], path: str) -> list[Problem]:
-    problems = _unknown(ipam, ["type", "routes", "addresses", "dns"], path)
-    if not isinstance(ipam.get("dns"), (dict, type(None))):
-        problems.append(Problem(f"{path}.dns", mismatch(ipam["dns"], "an object")))
-    return problems + _static_addresses(ipam, path) + _routes(ipam, path)
-
-
 def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
     """Apply the rules of nv-ipam's ``pkg/cni/types`` (LoadConf, getPools, getPoolType), those of v0.0.3 among them.
 
     Which of its keys a release has, :func:`ignored_by_nv_ipam` tells.
     """
-    problems = _unknown(ipam, _NV_IPAM_KEYS, path)
-    given = {key: value for key, value in ipam.items() if value is not None}
-    problems += _typed(given, path, _NV_IPAM)
-    if problems:
-        return problems
-    seconds = ipam.get("daemonCallTimeoutSeconds") or 0
-    # Outside of these each call of the daemon ends at once.
-    if not 0 <= seconds <= LONGEST_SECONDS:
-        problems.append(Problem(f"{path}.daemonCallTimeoutSeconds", mismatch(seconds, f"0 to {LONGEST_SECONDS}")))
+    problems = []
     pools = ipam.get("poolName") or ""
     if pools and (not all(pools.split(",")) or pools.count(",") > 1):
         hint = "one pool, or two joined by a comma: one of each address family"
         problems.append(Problem(f"{path}.poolName", f"{pools!r} names no pools", hint))
     if not pools and ipam.get("forcePoolName"):
         problems.append(Problem(f"{path}.poolName", "is missing beside forcePoolName", "name the pool"))
-    pool_type = ipam.get("poolType") or "ippool"
-    if pool_type.lower() not in POOL_TYPES:
-        hint = nearest(pool_type, POOL_TYPES) or "ippool or cidrpool"
-        problems.append(Problem(f"{path}.poolType", f"{pool_type!r} is unknown", hint))
     return problems
 
 
@@ -472,70 +396,82 @@ def ignored_by_nv_ipam(ipam: Any, *, has_daemon: bool) -> list[str]:
     return [key for key in (_BEFORE_DAEMON if has_daemon else _OF_DAEMON) if key in ipam]
 
 
-def _check_dhcp(ipam: dict[str, Any], path: str) -> list[Problem]:
-    return _unknown(ipam, ["type", "daemonSocketPath", "request", "provide", "priority"], path)
+def _check_network_name(name: str) -> list[Problem]:
+    if not dns_subdomain(f"{name}-0"):
+        return []
+    problem = f"{name!r} begins the names of objects in which whereabouts has the addresses"
+    return [Problem("", problem, "lower case letters, digits, - and .")]
 
 
-_CHECKS: dict[str, Callable[[dict[str, Any], str], list[Problem]]] = {
+def _check_pool_type(name: str) -> list[Problem]:
+    if name.lower() in POOL_TYPES:
+        return []
+    return [Problem("", f"{name!r} is unknown", nearest(name, POOL_TYPES) or "ippool or cidrpool")]
+
+
+def _texts(*names: str) -> dict[str, Field]:
+    return dict.fromkeys(names, text(""))
+
+
+_ANYTHING = Field("anything", "")
+_OBJECT = mapping("an object", _ANYTHING)
+_ADDRESS = text("an address", check=or_empty(lambda given: parse_address(given, "")[1]))
+_NETWORK = text("a network", required=True, check=lambda given: parse_network(given, "", strict=False)[1])
+_ROUTES = series("routes", record("a route", {"dst": _NETWORK, "gw": _ADDRESS}, open=True))
+_ADDRESSES = series("addresses", record("an address", {"address": _NETWORK, "gateway": _ADDRESS}, open=True))
+_RANGE = {**_texts("range", "range_start", "range_end"), "exclude": series("networks", text(""))}
+_SUBNET = _texts("subnet", "rangeStart", "rangeEnd", "gateway")
+_SUBNETS = series("at least one range", record("a range", _SUBNET, open=True), fewest=1)
+_FIELDS = {
+    "whereabouts": record(
+        "addresses of whereabouts",
+        {
+            **_texts("type", "name", "datastore", "node_slice_size", "log_file", "log_level"),
+            **_texts("reconciler_cron_expression", "configuration_path", "etcd_host", "etcd_username"),
+            **_texts("etcd_password", "etcd_key_file", "etcd_cert_file", "etcd_ca_cert_file"),
+            **_RANGE,
+            **dict.fromkeys((*_LEADERS, "sleep_for_race"), whole("")),
+            "gateway": _ADDRESS,
+            "network_name": text("a name", check=or_empty(_check_network_name)),
+            "enable_overlapping_ranges": flag(""),
+            "routes": _ROUTES,
+            "addresses": _ADDRESSES,
+            "ipRanges": series("ranges", record("a range", _RANGE)),
+            "dns": _OBJECT,
+            "kubernetes": _OBJECT,
+        },
+    ),
+    "host-local": record(
+        "addresses of host-local",
+        {
+            **_texts("type", "dataDir", "resolvConf"),
+            **_SUBNET,
+            "routes": _ROUTES,
+            "ranges": series('[[{"subnet": "10.1.0.0/16"}]]', _SUBNETS),
+        },
+    ),
+    "static": record(
+        "addresses of static", {**_texts("type"), "routes": _ROUTES, "addresses": _ADDRESSES, "dns": _OBJECT}
+    ),
+    "nv-ipam": record(
+        "addresses of nv-ipam",
+        {
+            **_texts("type", "poolName", "daemonSocket", "confDir", "logFile", "logLevel", *_BEFORE_DAEMON),
+            "poolType": text("ippool or cidrpool", check=or_empty(_check_pool_type)),
+            # Outside of these each call of the daemon ends at once.
+            "daemonCallTimeoutSeconds": whole("seconds", minimum=0, maximum=LONGEST_SECONDS),
+            "forcePoolName": flag(""),
+        },
+    ),
+    "dhcp": record(
+        "addresses of dhcp", dict.fromkeys(("type", "daemonSocketPath", "request", "provide", "priority"), _ANYTHING)
+    ),
+}
+_RULES: dict[str, Callable[[dict[str, Any], str], list[Problem]]] = {
     "whereabouts": _check_whereabouts,
     "host-local": _check_host_local,
-    "static": _check_static,
     "nv-ipam": _check_nv_ipam,
-    "dhcp": _check_dhcp,
 }
-
-
-def _unknown(found: dict[str, Any], known: list[str], path: str) -> list[Problem]:
-    hint = f"known: {', '.join(known)}"
-    return [
-        Problem(f"{path}.{key}", f"{UNKNOWN_FIELD}, which this IPAM plugin ignores", nearest(key, known) or hint)
-        for key in found
-        if key not in known
-    ]
-
-
-def _typed(ipam: dict[str, Any], path: str, keys: dict[str, list[str]]) -> list[Problem]:
-    """Judge the types of values; ``keys`` are those of each form."""
-    wanted: dict[str, tuple[type, str]] = {
-        "text": (str, "a string"),
-        "whole": (int, "a whole number"),
-        "boolean": (bool, "true or false"),
-        "list": (list, "a list"),
-        "object": (dict, "an object"),
-    }
-    problems = []
-    for form, (kind, name) in wanted.items():
-        for key in keys.get(form, ()):
-            value = ipam.get(key)
-            fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-            if key in ipam and not fits:
-                problems.append(Problem(f"{path}.{key}", mismatch(value, name)))
-    return problems
-
-
-def _static_addresses(ipam: dict[str, Any], path: str) -> list[Problem]:
-    return _gated_networks(ipam, path, "addresses", "address", "gateway")
-
-
-def _routes(ipam: dict[str, Any], path: str) -> list[Problem]:
-    return _gated_networks(ipam, path, "routes", "dst", "gw")
-
-
-def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, gateway: str) -> list[Problem]:
-    """Judge a list of objects that each hold a network and perhaps the gateway to it."""
-    problems: list[Problem] = []
-    entries = [] if ipam.get(name) is None else ipam[name]
-    if not isinstance(entries, list):
-        return [Problem(f"{path}.{name}", mismatch(entries, "a list"))]
-    for index, entry in enumerate(entries):
-        where = f"{path}.{name}[{index}]"
-        if not isinstance(entry, dict):
-            problems.append(Problem(where, mismatch(entry, "an object")))
-            continue
-        problems += parse_network(entry.get(network), f"{where}.{network}", strict=False)[1]
-        if entry.get(gateway) not in (None, ""):
-            problems += parse_address(entry[gateway], f"{where}.{gateway}")[1]
-    return problems
 
 
 def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import UNKNOWN_FIELD, mismatch
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import mismatch
 
 from ..common.jsontext import Problem, parse_json
 from ..common.names import dns_subdomain, label_key
+from ..common.schema import flaws_of, label_map, mapping, record, text, whole
 from .ipam import Claim, Interval, Network, parse_address, parse_network, without
 
 API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
@@ -34,9 +35,12 @@ class PoolKey(NamedTuple):
 
 
 def check_pool(kind: str, spec: Mapping[str, Any]) -> list[Problem]:
-    """Return what is wrong with the ``spec`` of a pool of a kind of :data:`POOL_KINDS`; paths are fields of it."""
+    """Return what is wrong with the ``spec`` of a pool of a kind of :data:`POOL_KINDS`; paths are fields of it.
+
+    The spec has passed the declaration of its fields.
+    """
     problems = _check_ip_pool(spec) if kind == "IPPool" else _check_cidr_pool(spec)
-    return problems + _check_selector(spec.get("nodeSelector"))
+    return problems + _check_selector(spec.get("nodeSelector") or {})
 
 
 def claim_of(kind: str, name: str, spec: Mapping[str, Any]) -> Claim | None:
@@ -117,9 +121,9 @@ def _network(text: Any, path: str, strict: bool = True) -> tuple[Network | None,
 
 def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:
     subnet, problems = _network(spec.get("subnet"), "subnet", strict=False)
-    size = _whole(spec.get("perNodeBlockSize"))
-    if size is None or size < 1:
-        problems.append(Problem("perNodeBlockSize", mismatch(spec.get("perNodeBlockSize"), "1 or more")))
+    size = spec["perNodeBlockSize"]
+    if size < 1:
+        problems.append(Problem("perNodeBlockSize", mismatch(size, "1 or more")))
     else:
         if subnet is not None and size > usable(subnet):
             hint = f"{subnet} has {usable(subnet)}"
@@ -156,9 +160,8 @@ def _check_cidr_pool(spec: Mapping[str, Any]) -> list[Problem]:
     return problems + _check_routes(spec, cidr, "gatewayIndex", has_gateway=index is not None)
 
 
-def _node_prefix(value: Any, cidr: Network | None) -> int | None:
+def _node_prefix(prefix: int | None, cidr: Network | None) -> int | None:
     """Return the prefix length of a node's part, None when it does not fit into ``cidr``."""
-    prefix = _whole(value)
     if not prefix or (cidr is not None and not cidr.prefixlen <= prefix <= cidr.max_prefixlen):
         return None
     return prefix
@@ -170,13 +173,8 @@ def usable(network: Network) -> int:
     return count if count <= 2 else count - (2 if network.version == 4 else 1)
 
 
-def _has_index(node: Network, value: Any) -> bool:
-    index = _whole(value)
-    if index is None:
-        return False
-    if node.num_addresses <= 2:
-        return 0 <= index < node.num_addresses
-    return 1 <= index <= usable(node)
+def _has_index(node: Network, index: int) -> bool:
+    return 0 <= index < node.num_addresses if node.num_addresses <= 2 else 1 <= index <= usable(node)
 
 
 def _check_exclusions(spec: Mapping[str, Any], network: Network) -> list[Problem]:
@@ -203,12 +201,10 @@ def _check_indexes(spec: Mapping[str, Any], highest: int) -> list[Problem]:
     problems = []
     earlier: dict[str, Interval] = {}
     for where, entry in entries(spec, "perNodeExclusions"):
-        first, last = _whole(entry.get("startIndex")), _whole(entry.get("endIndex"))
+        first, last = entry["startIndex"], entry["endIndex"]
         for key, index in (("startIndex", first), ("endIndex", last)):
-            if index is None or not 0 <= index <= highest:
-                problems.append(Problem(f"{where}.{key}", mismatch(entry.get(key), f"0 to {highest}")))
-        if first is None or last is None:
-            continue
+            if index > highest:
+                problems.append(Problem(f"{where}.{key}", mismatch(index, f"0 to {highest}")))
         if last < first:
             problems.append(Problem(f"{where}.endIndex", "lies before startIndex", "swap them"))
         problems += _overlap(where, (first, last), earlier)
@@ -329,19 +325,10 @@ def _check_routes(spec: Mapping[str, Any], network: Network | None, gateway: str
     return problems
 
 
-def _check_selector(selector: Any) -> list[Problem]:
-    if selector is None:
-        return []
-    terms = selector.get("nodeSelectorTerms") if isinstance(selector, dict) else None
-    if not isinstance(terms, list) or not terms:
-        hint = "leave nodeSelector out for every node"
-        return [Problem("nodeSelector.nodeSelectorTerms", "must be a list with at least one term", hint)]
+def _check_selector(selector: Mapping[str, Any]) -> list[Problem]:
     problems = []
-    for index, term in enumerate(terms):
-        where = f"nodeSelector.nodeSelectorTerms[{index}]"
-        if not isinstance(term, dict):
-            problems.append(Problem(where, mismatch(term, "an object")))
-            continue
+    for of_term, term in entries(selector, "nodeSelectorTerms"):
+        where = f"nodeSelector.{of_term}"
         for path, requirement in entries(term, "matchExpressions"):
             problems += [
                 each._replace(path=f"{where}.{path}.key") for each in label_key(str(requirement.get("key", "")))
@@ -353,15 +340,15 @@ def _check_selector(selector: Any) -> list[Problem]:
 
 def _check_field(requirement: Mapping[str, Any], path: str) -> list[Problem]:
     problems = []
-    values = requirement.get("values")
-    if requirement.get("operator") not in ("In", "NotIn") or not isinstance(values, list) or len(values) != 1:
+    values = requirement.get("values") or []
+    if requirement["operator"] not in ("In", "NotIn") or len(values) != 1:
         problems.append(Problem(path, "must be In or NotIn with one value", "fields of nodes compare no other way"))
     if requirement.get("key") != "metadata.name":
         problems.append(
             Problem(f"{path}.key", f"{requirement.get('key')!r} is an unknown field of nodes", "metadata.name")
         )
     else:
-        for index, value in enumerate(values if isinstance(values, list) else []):
+        for index, value in enumerate(values):
             problems += [each._replace(path=f"{path}.values[{index}]") for each in dns_subdomain(str(value))]
     return problems
 
@@ -374,44 +361,40 @@ def entries(owner: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[s
             yield f"{key}[{index}]", entry
 
 
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 # The configuration of nv-ipam before v0.1.0, which has its pools in one ConfigMap.
 #
 # Sources: nvidia-k8s-ipam v0.0.2 and v0.0.3, ``pkg/ipam-controller/config`` (shape and rules), ``README.md`` (no IPv6).
-_POOL_FIELDS = ("subnet", "perNodeBlockSize", "gateway")
 _SMALLEST_BLOCK = 2
+_OF_POOL = {
+    "subnet": text("a network", required=True),
+    "perNodeBlockSize": whole("addresses of a node", required=True),
+    "gateway": text("an address"),
+}
+_CONFIG = record(
+    "the configuration of nv-ipam",
+    {
+        "pools": mapping('{"name": {"subnet": ...}}', record("a pool", _OF_POOL), keys=dns_subdomain, required=True),
+        "nodeSelector": label_map("labels of nodes"),
+    },
+)
 
 
-def read_config(text: str) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
+def read_config(given: str) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
     """Return the IPPool specs, by name, of a configuration, and what is wrong with it.
 
     The shape is ``{"pools": {name: {subnet, perNodeBlockSize, gateway}}, "nodeSelector": {label: value}}``. The
     selector goes to every pool.
     """
-    config, problems = parse_json(text)
+    config, problems = parse_json(given)
     if problems:
         return {}, problems
-    given = config.get("pools") if isinstance(config, dict) else None
-    if not isinstance(given, dict) or not given:
-        return {}, [
-            Problem("pools", "must be an object with at least one pool", '{"pools": {"name": {"subnet": ...}}}')
-        ]
+    problems = flaws_of(_CONFIG, _CONFIG.description, config)
+    if problems or not config["pools"]:
+        return {}, problems or [Problem("pools", "names no pool", '{"name": {"subnet": ...}}')]
     selector = config.get("nodeSelector") or {}
-    if not isinstance(selector, dict) or not all(isinstance(value, str) for value in selector.values()):
-        return {}, [Problem("nodeSelector", "must be an object of labels")]
-    problems = _unknown(config, ("pools", "nodeSelector"), "")
     pools: dict[str, dict[str, Any]] = {}
-    for name, pool in given.items():
-        where = f"pools.{name}"
-        if not isinstance(pool, dict):
-            problems.append(Problem(where, mismatch(pool, "an object")))
-            continue
-        problems += [each._replace(path=where) for each in dns_subdomain(name)]
-        problems += _unknown(pool, _POOL_FIELDS, f"{where}.")
-        problems += [each._replace(path=f"{where}.{each.path}") for each in check_pool("IPPool", pool)]
+    for name, pool in config["pools"].items():
+        problems += [each._replace(path=f"pools.{name}.{each.path}") for each in check_pool("IPPool", pool)]
         pools[name] = {**pool, **_selecting(selector)}
     return pools, problems
 
@@ -419,7 +402,7 @@ def read_config(text: str) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
 def config_of(pools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the configuration of IPPool specs by name, which :func:`config_problems` has nothing against."""
     labels = next((_labels(spec) for spec in pools.values()), None)
-    found = {"pools": {name: {key: spec[key] for key in _POOL_FIELDS} for name, spec in pools.items()}}
+    found = {"pools": {name: {key: spec[key] for key in _OF_POOL} for name, spec in pools.items()}}
     return {**found, "nodeSelector": labels} if labels else found
 
 
@@ -476,8 +459,3 @@ def _selecting(labels: Mapping[str, str]) -> dict[str, Any]:
         return {}
     wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in sorted(labels.items())]
     return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": wanted}]}}
-
-
-def _unknown(found: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> list[Problem]:
-    hint = f"known: {', '.join(known)}"
-    return [Problem(f"{prefix}{key}", UNKNOWN_FIELD, hint) for key in found if key not in known]
