@@ -15,7 +15,6 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.apply import CONTENT_TYPE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import MOST_BYTES, inventory_body
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     USER_AGENT,
     Json,
@@ -219,16 +218,6 @@ class TestDrift:
         patch(control_plane.api, body, {"data": data})
         self.repaired(control_plane, namespace, body)
 
-    def test_a_deleted_object_is_made_again(self, control_plane: ControlPlane, namespace: str) -> None:
-        body = config_map(namespace, "config")
-        apply(control_plane.kubeconfig, namespace, wave(body))
-        control_plane.api.request("DELETE", path_of(body))
-        assert (
-            actions(apply(control_plane.kubeconfig, namespace, wave(body)))[f"ConfigMap {namespace}/config"]
-            == "created"
-        )
-        assert read(control_plane.api, body) is not None
-
     @staticmethod
     def repaired(control_plane: ControlPlane, namespace: str, body: Json) -> None:
         """Check mode sees the drift, a run repairs it, the next one finds nothing to do."""
@@ -361,14 +350,6 @@ class TestStrictness:
         body["data"] = {"port": 80}
         with pytest.raises(BatchError, match=f"ConfigMap {namespace}/typed.*port"):
             apply(control_plane.kubeconfig, namespace, wave(body))
-
-    def test_an_unknown_kind_is_refused_before_anything_is_changed(
-        self, control_plane: ControlPlane, namespace: str
-    ) -> None:
-        thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": namespace}}
-        with pytest.raises(InvalidInput, match=r"knows Thing of example\.com/v1"):
-            apply(control_plane.kubeconfig, namespace, wave(config_map(namespace, "a"), thing))
-        assert read(control_plane.api, config_map(namespace, "a")) is None
 
     def test_a_change_of_an_immutable_field_names_it_and_the_way_out(
         self, control_plane: ControlPlane, namespace: str

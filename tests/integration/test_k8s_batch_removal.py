@@ -16,21 +16,12 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     apply,
     config_map,
     daemon_set,
-    patch,
     path_of,
     read,
     wave,
 )
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-
-
-@pytest.fixture
-def other_namespace(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
-    name = f"{namespace}-b"
-    control_plane.create_namespace(name)
-    yield name
-    control_plane.delete_namespace(name)
 
 
 @pytest.mark.first
@@ -49,38 +40,6 @@ class TestPrune:
         assert read(control_plane.api, dropped) is None
         assert read(control_plane.api, foreign) is not None
         assert not apply(control_plane.kubeconfig, namespace, wave(kept)).changed
-
-    def test_an_object_that_moved_goes_from_its_old_namespace(
-        self, control_plane: ControlPlane, namespace: str, other_namespace: str
-    ) -> None:
-        old, new = daemon_set(namespace, "plugin"), daemon_set(other_namespace, "plugin")
-        apply(control_plane.kubeconfig, namespace, wave(old))
-        result = apply(control_plane.kubeconfig, namespace, wave(new))
-        assert actions(result)[f"DaemonSet {namespace}/plugin"] == "deleted"
-        assert read(control_plane.api, old) is None
-        assert read(control_plane.api, new) is not None
-
-    def test_an_object_whose_label_was_removed_stays(self, control_plane: ControlPlane, namespace: str) -> None:
-        body = config_map(namespace, "released")
-        apply(control_plane.kubeconfig, namespace, wave(body))
-        patch(control_plane.api, body, {"metadata": {"labels": {"rdma.fabric/set": None}}})
-        result = apply(control_plane.kubeconfig, namespace, wave(config_map(namespace, "other")))
-        assert result.notices == [f"kept, the label rdma.fabric/set was removed: 1 (ConfigMap {namespace}/released)"]
-        assert read(control_plane.api, body) is not None
-
-    def test_an_object_of_another_set_is_neither_changed_nor_removed(
-        self, control_plane: ControlPlane, namespace: str
-    ) -> None:
-        theirs = config_map(namespace, "shared", owner="theirs")
-        apply(control_plane.kubeconfig, namespace, wave(theirs), set_name="theirs")
-        mine = config_map(namespace, "shared", owner="mine")
-        with pytest.raises(BatchError, match=f"ConfigMap {namespace}/shared belongs to the set 'theirs'"):
-            apply(control_plane.kubeconfig, namespace, wave(mine), set_name="mine")
-        apply(control_plane.kubeconfig, namespace, wave(), set_name="mine")
-        apply(control_plane.kubeconfig, namespace, set_name="mine", absent=True)
-        live = read(control_plane.api, theirs)
-        assert live is not None
-        assert live["data"] == {"owner": "theirs"}
 
 
 def rail(namespace: str, name: str) -> Json:
@@ -173,18 +132,6 @@ class TestAbsent:
         listing = control_plane.api.call("GET", collection_path("v1", "configmaps", namespace))
         assert {item["metadata"]["name"] for item in listing["items"]} - {"kube-root-ca.crt"} == {"foreign"}
         assert not apply(control_plane.kubeconfig, namespace, absent=True).changed
-
-    @pytest.mark.first
-    def test_a_finalizer_that_holds_an_object_is_named(self, control_plane: ControlPlane, namespace: str) -> None:
-        body = config_map(namespace, "held")
-        apply(control_plane.kubeconfig, namespace, wave(body))
-        patch(control_plane.api, body, {"metadata": {"finalizers": ["example.com/hold"]}})
-        with pytest.raises(BatchError, match=r"held is still there after 1 s; finalizers: example\.com/hold"):
-            apply(control_plane.kubeconfig, namespace, absent=True, wait=True, wait_timeout=1.0)
-        with pytest.raises(BatchError, match=r"held is being deleted; finalizers: example\.com/hold"):
-            apply(control_plane.kubeconfig, namespace, wave(body))
-        patch(control_plane.api, body, {"metadata": {"finalizers": None}})
-        assert apply(control_plane.kubeconfig, namespace, wave(body)).changed
 
     def test_a_set_with_its_own_namespace_goes_whole_when_asked(
         self, control_plane: ControlPlane, namespace: str

@@ -97,51 +97,6 @@ def test_a_node_that_could_be_given_back_stays_cordoned_where_only_that_is_asked
     assert drained(place, state="ready")["cordoned"] is False
 
 
-def test_a_node_that_somebody_else_cordoned_stays_cordoned_and_is_named(place: Place) -> None:
-    place.set_cordon(True)
-    place.pod("holder")
-    result = drained(place)
-    assert actions(result) == {"holder": "evicted"}
-    assert "somebody else has cordoned" in result["notices"][0]
-    given_back = drained(place, state="uncordoned")
-    assert "it stays so" in given_back["notices"][0]
-    assert (place.cordoned(), place.mark(), given_back["cordoned"]) == (True, None, True)
-    left = drained(place, state="uncordoned")
-    assert left["changed"] is False
-    assert place.node in left["notices"][0]
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["cordoned-before", "uncordoned-since"])
-def test_a_node_whose_cordon_is_not_ours_to_free_is_waited_for_all_the_same(place: Place, kept: bool) -> None:
-    place.set_cordon(kept)
-    drained(place, run="r1")
-    place.set_cordon(kept)
-    offer(place.api, place.node, "0")
-    result = drain(place, state="uncordoned", run="r1", timeout=2)
-    assert result["missing"] == [f"it offers none of {DEVICE}, as it did before"]
-    assert (result["cordoned"], place.cordoned()) == (kept, kept)
-    assert ("It stays cordoned" if kept else "Somebody else has uncordoned it already") in result["msg"]
-    assert place.mark() is not None
-    assert drained(place, state="uncordoned", run="r2", timeout=2)["changed"] is False
-    offer(place.api, place.node, "4")
-    assert drained(place, state="uncordoned", run="r1")["changed"] is True
-    assert (place.cordoned(), place.mark()) == (kept, None)
-
-
-def test_what_a_dead_run_left_is_healed_by_any_other(place: Place) -> None:
-    assert drained(place, state="cordoned", run="dead", reason="kernel")["changed"] is True
-    assert drained(place, state="cordoned", run="dead", reason="kernel")["changed"] is False
-    place.pod("holder")
-    result = drained(place, run="next")
-    assert "run dead" in result["notices"][0]
-    assert actions(result) == {"holder": "evicted"}
-    kept = drained(place, state="uncordoned", run="next")
-    assert (kept["changed"], place.cordoned()) == (False, True)
-    assert "run dead" in kept["notices"][0]
-    drained(place, state="uncordoned")
-    assert (place.cordoned(), place.mark()) == (False, None)
-
-
 def test_a_cordon_alone_leaves_the_pods(place: Place) -> None:
     place.pod("holder")
     result = drained(place, state="cordoned")

@@ -20,7 +20,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster im
 from ansible_collections.rdma.fabric.tests.integration.draining import (
     DEVICE,
     ENOUGH_SECONDS,
-    FINALIZER,
     Json,
     Place,
     actions,
@@ -62,20 +61,6 @@ def test_a_budget_is_waited_for_until_it_allows(place: Place, control_plane: Con
         other.close()
     codes = evictions(audit, mark)
     assert (codes[0], codes[-1]) == (429, 201)
-
-
-def test_a_budget_that_never_allows_ends_at_the_limit(place: Place) -> None:
-    place.pod("one", labels={"app": "budget"})
-    place.pod("two")
-    place.budget("all", 1)
-    result = drain(place, timeout=3)
-    assert result["failed"] is True
-    assert f"pod {place.namespace}/one has not left node {place.node} within" in result["msg"]
-    assert "disruption budget all needs 1 healthy pods" in result["msg"]
-    assert "It stays cordoned: run again, or uncordon it with state: uncordoned" in result["msg"]
-    assert (result["changed"], place.cordoned()) == (True, True)
-    until(lambda: not place.is_there("two"))
-    assert place.is_there("one")
 
 
 def test_an_eviction_that_is_refused_for_ever_ends_at_the_limit_and_the_node_is_given_back_by_hand(
@@ -172,18 +157,6 @@ def test_a_pod_that_never_ends_is_named_at_the_limit_and_the_next_run_converges(
     assert place.cordoned()
     drained(place, state="uncordoned", wait=False)
     assert not place.cordoned()
-
-
-@pytest.mark.first
-def test_a_finalizer_that_keeps_a_pod_is_named(place: Place) -> None:
-    place.without_kubelet()
-    place.pod("held", finalizers=[FINALIZER])
-    message = refused(place, timeout=2)
-    assert f"pod {place.namespace}/held has not left node {place.node}" in message
-    assert f"finalizers {FINALIZER}" in message
-    place.change_pod("held", {"metadata": {"finalizers": None}})
-    place.end("held")
-    assert drained(place)["changed"] is False
 
 
 TOLERATES: Json = {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}

@@ -50,17 +50,6 @@ def test_a_slot_is_taken_once_and_given_back_without_being_deleted(place: Place,
     assert place.done(place.second)["lease"] == first["lease"]
 
 
-def test_a_full_group_is_waited_for_in_vain_by_name_and_another_group_is_not(place: Place) -> None:
-    place.done(place.first)
-    message = place.refused(place.second)
-    assert f"node {place.second}: no slot, and none has changed hands for" in message
-    assert f"by {place.first} (run one, renewed" in message
-    assert "free its slot with state: given_back and any_run: true" in message
-    assert f"by {place.first} (run one" in place.done(place.second, check=True)["blocked"]
-    assert place.done(place.second, group="other")["lease"] == "rdma-fabric-slot-other-0"
-    assert place.done(place.second, limit="2")["lease"] == "rdma-fabric-slot-upgrade-1"
-
-
 def test_one_that_waits_gets_the_slot_that_is_given_back(place: Place) -> None:
     place.done(place.first)
     timer = threading.Timer(0.5, run_action, ["node_slot", given_back(place.first, place)])
@@ -115,20 +104,6 @@ def test_nodes_of_a_running_operator_count_until_it_has_done_with_them(place: Pl
     assert place.done(place.first)["changed"] is True
 
 
-def test_a_failed_node_stops_the_others_until_its_own_run_or_a_person(place: Place) -> None:
-    place.done(place.first)
-    place.done(place.first, state="failed", reason="the plan is not empty:\n mtu of rail0")
-    assert place.done(place.first, state="failed", reason="the plan is not empty:\n mtu of rail0")["changed"] is False
-    message = place.refused(place.second, run="two", limit="0")
-    assert "no further node begins, as one has failed" in message
-    assert "failed: the plan is not empty: mtu of rail0" in message
-    healed = place.done(place.first, run="two")
-    assert "continues where another run left it" in healed["notices"][0]
-    assert place.holders() == [f"{place.first}/two"]
-    assert place.done(place.first, state="given_back", run="three")["changed"] is False
-    assert place.done(place.first, state="given_back", run="three", any_run=True)["changed"] is True
-
-
 def test_a_node_of_a_silent_run_gets_its_slot_again_and_nobody_else_does(place: Place) -> None:
     run_action("node_drain", {"node": place.first, "state": "cordoned"})
     place.done(place.first, run="dead", duration=1)
@@ -138,24 +113,6 @@ def test_a_node_of_a_silent_run_gets_its_slot_again_and_nobody_else_does(place: 
     run_action("node_drain", {"node": place.first, "state": "uncordoned", "wait": False})
     place.done(place.first, run="next", state="given_back")
     assert place.done(place.second)["changed"] is True
-
-
-def test_the_slot_of_a_silent_run_is_free_where_its_node_is_in_service(place: Place) -> None:
-    place.done(place.first, run="dead", duration=1)
-    assert place.done(place.second, timeout=60)["lease"] == "rdma-fabric-slot-upgrade-0"
-    assert place.holders() == [f"{place.second}/one"]
-
-
-def test_a_share_is_of_the_nodes_that_are_named(place: Place) -> None:
-    for node in (place.first, place.second):
-        place.done(node, limit="25%", total=5)
-    assert "2 of 2 slots are taken" in place.refused("third", limit="25%", total=5)
-
-
-def test_arguments_that_make_no_sense_are_named_together(place: Place) -> None:
-    message = place.refused(place.first, limit="10%", group="A/B", timeout=-1, state="failed")
-    for said in ("limit: '10%' of how many nodes", "group: 'A/B'", "timeout: -1", "reason: is needed"):
-        assert said in message
 
 
 def test_a_namespace_that_is_not_there_is_named(place: Place) -> None:
