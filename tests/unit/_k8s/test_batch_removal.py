@@ -109,6 +109,21 @@ class TestPrune:
         # Who has its inventory looks nowhere else.
         assert [query for _method, path, query in server.requests if path.endswith("/v1/configmaps")] == []
 
+    @pytest.mark.parametrize("tried", ["kube-system", "other"])
+    def test_a_set_whose_move_fails_can_go_back_and_leaves_nothing_behind(self, tried: str) -> None:
+        server = FakeServer(namespaces=("kube-system", "other"))
+        home = (wave(namespace_object("home")), wave(config_map("a", "home"), daemon_set("d", "home")))
+        apply(server, *home, inventory_namespace="home")
+        bad = failure(422, "Invalid", "bad")
+        server.intercept = lambda _n, method, path: bad if method == "PATCH" and path.endswith("/later") else None
+        moved = (wave(config_map("b", tried), daemon_set("d", tried)), wave(config_map("later", tried)))
+        with pytest.raises(BatchError):
+            apply(server, *moved, inventory_namespace=tried)
+        server.intercept = lambda _n, _method, _path: None
+        apply(server, *home, inventory_namespace="home")
+        assert {key for key in server.objects if key[1] == tried} == set()
+        assert not apply(server, *home, inventory_namespace="home").changed
+
     def test_who_may_not_look_for_it_is_told_so(self) -> None:
         server = FakeServer(namespaces=("kube-system", "ns"))
         apply(server, wave(config_map("a", "kube-system")), inventory_namespace="kube-system")

@@ -9,6 +9,8 @@ before new objects are and again after pruning, so a run that is cut anywhere lo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 from ..api.errors import ApiFault, Fault, seen_or_told
@@ -163,7 +165,8 @@ def _read_state(session: Session) -> None:
     elsewhere = _left_behind(session, namespaces)
     if inventory is None and not elsewhere:
         elsewhere = _left_unlabelled(session)
-    session.recorded = union(session.recorded, elsewhere)
+    # A set that comes back to a namespace finds its own inventory recorded as that of the former one.
+    session.recorded = union(session.recorded, [key for key in elsewhere if key != place])
     wanted = union(keys, session.recorded)
     if request.remove_kept:
         wanted.append(Key(f"{CRD_GROUP}/v1", CRD_KIND, "", ""))
@@ -244,7 +247,11 @@ def _apply_all(session: Session) -> None:
     everything = union(desired, session.recorded)
     if request.set_name and not request.check:
         record(session, everything)
-    apply_waves(session)
+        if request.prune:
+            # All that it records is recorded here now: who goes back there must not find it and look no further.
+            remove(session, _former_inventories(session))
+    if not session.result.failures:
+        apply_waves(session)
     if session.result.failures:
         return
     if request.set_name:
@@ -260,6 +267,11 @@ def _apply_all(session: Session) -> None:
         wait_until_ready(session)
     else:
         session.result.unwaited = sum(is_workload(item.key.kind) for item in session.items)
+
+
+def _former_inventories(session: Session) -> list[Key]:
+    place = inventory_key(session.request.set_name, session.request.inventory_namespace)
+    return [key for key in session.recorded if key != place and replace(key, namespace=place.namespace) == place]
 
 
 def _take_turn(session: Session) -> None:
