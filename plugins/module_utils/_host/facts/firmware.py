@@ -58,7 +58,7 @@ _NO_GUID = "0000:0000:0000:0000"
 
 DPU = "DPU"
 NIC = "NIC"
-_NOW = 1
+_NOW, _NEXT = 1, 2
 # Values of the parameters; older tools print other words for the same numbers.
 _EMBEDDED_CPU, _ENABLED, _DISABLED = "1", "0", "1"
 _OWNERS = ("INTERNAL_CPU_PAGE_SUPPLIER", "INTERNAL_CPU_ESWITCH_MANAGER", "INTERNAL_CPU_IB_VPORT0")
@@ -83,9 +83,10 @@ def rights_command(tool: str, device: str) -> tuple[str, ...]:
 def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
     """Return ``tool``, ``set_since_boot`` and the ``cards`` that the spec needs.
 
-    By card: ``{"device", "problem", "parameters", "near", "restricted"}``. ``parameters`` are those in the spec and
-    those that decide the mode of a BlueField, each with its three values; ``near`` are parameters with names similar to
-    unknown ones; ``restricted`` says whether a BlueField restricts this host (zero trust), None if unknown.
+    By card: ``{"device", "problem", "parameters", "near", "restricted"}``. ``parameters`` are those in the spec, those
+    that decide the mode of a BlueField, and those that the next boot changes, each with its three values; ``near`` are
+    parameters with names similar to unknown ones; ``restricted`` says whether a BlueField restricts this host (zero
+    trust), None if unknown.
     """
     queries = _queries(ports)
     if not queries:
@@ -253,7 +254,8 @@ def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> Fi
     if not found:
         card["problem"] = f"{tool} shows no parameters: {last_words(result)}"
         return card
-    card["parameters"] = {name: found[name] for name in names if name in found}
+    changing = [name for name, values in found.items() if values[_NOW] != values[_NEXT]]
+    card["parameters"] = {name: found[name] for name in (*names, *changing) if name in found}
     missing = [name for name in names if name not in found and name not in (*SRIOV, *INTERNAL_CPU)]
     card["near"] = {name: difflib.get_close_matches(name, sorted(found), n=3) for name in missing}
     return card

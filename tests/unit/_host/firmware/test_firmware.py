@@ -113,6 +113,14 @@ class TestSetting:
         outcome = applied(kernel, wish(ALLOWED, firmware={"NUM_OF_VFS": 64}))
         assert the_step(outcome, WAITING)["status"] == "needs_reboot"
 
+    def test_what_somebody_else_set_for_the_next_boot_is_told_unless_it_only_affects_traffic(self) -> None:
+        kernel = host()
+        for pair in ("LINK_TYPE_P1=IB", "ROCE_CC_PRIO_MASK_P1=0", "NUM_OF_VFS=8"):
+            firmware.mstconfig(kernel, [TOOL, "-y", "-d", PF, "set", pair])
+        (notice,) = applied(kernel, wish(firmware={"NUM_OF_VFS": 8}))["plan"]["notices"]
+        assert "the card starts next with LINK_TYPE_P1 IB(1) (now ETH(2)), which nothing here asks for" in notice
+        assert f"take it back: mstconfig -d {PF} set LINK_TYPE_P1=2" in notice
+
     def test_nothing_is_set_without_consent(self) -> None:
         kernel = host()
         step = the_step(applied(kernel, wish(firmware=MORE)), STEP)

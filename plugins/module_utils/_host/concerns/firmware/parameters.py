@@ -101,13 +101,33 @@ def _skipped(context: Context, card: Card) -> list[str]:
 
 
 def _remarks(context: Context) -> list[str]:
-    """Return a notice for each BlueField whose mode matters."""
-    said: dict[str, str] = {}
+    """Return a notice for each BlueField whose mode matters, and each card that starts otherwise for somebody else."""
+    said: dict[str, list[str]] = {}
     for interface in context.interfaces:
         if interface.nic is not None and card_of(interface.key) not in said:
-            sentence = remark(context.actual, interface.nic)
-            said[card_of(interface.key)] = f"{context.target_of(interface)}: {sentence}" if sentence else ""
-    return [sentence for sentence in said.values() if sentence]
+            sentences = filter(None, (remark(context.actual, interface.nic), _set_by_others(context, interface)))
+            said[card_of(interface.key)] = [f"{context.target_of(interface)}: {sentence}" for sentence in sentences]
+    return [sentence for sentences in said.values() for sentence in sentences]
+
+
+def _set_by_others(context: Context, interface: Interface) -> str:
+    """Return what the next start of a card that was read changes of its ports unasked; empty if nothing is known."""
+    read = context.actual.facts["firmware"]["cards"].get(card_of(interface.key))
+    if read is None or context.removing:
+        return ""
+    of_card = [each for each in context.interfaces if card_of(each.key) == card_of(interface.key)]
+    given = {name for each in of_card for name in each.wanted["firmware"] or ()}
+    found = read["parameters"]
+    changing = [name for name, values in found.items() if name not in given and not same(values[NEXT], values[CURRENT])]
+    names = [name for name in cutting(changing) if name not in unknown(changing)]
+    if not names:
+        return ""
+    told = ", ".join(f"{name} {found[name][NEXT]} (now {found[name][CURRENT]})" for name in names)
+    former = " ".join(f"{name}={number_of(found[name][CURRENT])}" for name in names)
+    return (
+        f"the card starts next with {told}, which nothing here asks for and which may change {wording(names)}; next: "
+        f"ask for it in firmware of this entry, or take it back: mstconfig -d {read['device']} set {former}"
+    )
 
 
 def _steps(context: Context, card: Card) -> list[Step]:
