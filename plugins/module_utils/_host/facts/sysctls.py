@@ -12,6 +12,7 @@ from ..machine.access import HostError
 from ..machine.probe import Probe, files_by_name, printable
 from ..spec import sysctls
 from ..spec.host import HostSpec
+from .driver import openib
 from .settings_shapes import Later, Settings
 from .tuned import read_tuned, reapplies_sysctls
 
@@ -99,7 +100,7 @@ def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
 def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], dict[str, str]]:
     """Return the last assignment after our file for each name, and those that only sysctl(8) would make.
 
-    TuneD sets its own later still, unless it applies the files in /etc again.
+    The vendor's driver service sets its own later, and TuneD later still, unless it applies the files in /etc again.
     """
     later: dict[str, Later] = {}
     read = set()
@@ -110,6 +111,11 @@ def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], di
         for assignment in parse(probe.content(path) or ""):
             if assignment.name in wanted:
                 later[assignment.name] = {"file": path, "value": assignment.value}
+    if openib.runs_sysctl_script(probe.content(openib.FILE) or ""):
+        file = f"{openib.SYSCTL_SCRIPT} (RUN_SYSCTL=yes in {openib.FILE})"
+        for name, value in openib.written_sysctls(probe.content(openib.SYSCTL_SCRIPT) or ""):
+            if sysctls.canonical(name) in wanted:
+                later[sysctls.canonical(name)] = {"file": file, "value": printable(value)}
     if wanted and not reapplies_sysctls(probe):
         for path, given in read_tuned(probe, "sysctl"):
             named = {sysctls.canonical(name): value for name, value in given.items() if not sysctls.name_problem(name)}

@@ -158,6 +158,17 @@ class TestRefusals:
         details = refusals(previewed(kernel, sysctls={"net.core.rmem_max": 2}))
         assert [path in each for each in details] == [True] * refused
 
+    @pytest.mark.parametrize("runs", ["yes", "no"])
+    def test_the_vendors_driver_service_sets_its_own_after_all_files(self, runs: str) -> None:
+        """openibd: sysctl_perf_tuning load."""
+        kernel = host()
+        kernel.tree.add_file("/etc/infiniband/openib.conf", f"ONBOOT=yes\nRUN_SYSCTL={runs}\n")
+        script = '\t/sbin/sysctl -q -w net.ipv4.tcp_rmem="4096 87380 4194304"\n'
+        kernel.tree.add_file("/sbin/sysctl_perf_tuning", script)
+        details = refusals(previewed(kernel, sysctls={"net.ipv4.tcp_rmem": "4096 131072 67108864"}))
+        assert bool(details) is (runs == "yes")
+        assert all("RUN_SYSCTL=yes" in each and "sets it to 4096 87380 4194304" in each for each in details)
+
     def test_a_later_file_that_sets_the_same_is_fine(self) -> None:
         kernel = host()
         kernel.tree.add_file("/etc/sysctl.d/99-mine.conf", "net.core.rmem_max = 2")

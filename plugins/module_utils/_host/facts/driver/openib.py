@@ -5,7 +5,8 @@
 
 openibd is a shell script that sources its file. Without ``ONBOOT=yes`` it loads nothing at boot. Without
 ``ALLOW_STOP=yes``, which is the default, stopping it fails unless ``FORCE_MODE=yes`` is set, as on hosts whose root
-file system depends on the driver (wjz304/mlnx-ofed-kernel, ofed_scripts/openibd and openib.conf at 56bfb0f).
+file system depends on the driver. With ``RUN_SYSCTL=yes`` its start sets sysctls of its own (wjz304/mlnx-ofed-kernel,
+ofed_scripts/openibd and openib.conf at 56bfb0f).
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ import re
 from ..driver_shapes import Openib
 
 FILE = "/etc/infiniband/openib.conf"
-_ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(ONBOOT|ALLOW_STOP|FORCE_MODE)=([\"']?)(\w{0,16})\2", re.MULTILINE)
+SYSCTL_SCRIPT = "/sbin/sysctl_perf_tuning"
+_ASSIGNMENT = re.compile(
+    r"^[ \t]*(?:export[ \t]+)?(ONBOOT|ALLOW_STOP|FORCE_MODE|RUN_SYSCTL)=([\"']?)(\w{0,16})\2", re.MULTILINE
+)
+_WRITTEN = re.compile(r"sysctl .*-w ([\w./-]+)=[\"']?([^\"'\n]+)")
 
 UNREAD: Openib = {"onboot": None, "may_stop": None}
 
@@ -27,6 +32,16 @@ def parse(text: str | None) -> Openib:
     values = {name: value for name, _quote, value in _ASSIGNMENT.findall(text)}
     may_stop = values.get("ALLOW_STOP", "") in ("", "yes") or values.get("FORCE_MODE") == "yes"
     return {"onboot": values.get("ONBOOT") == "yes", "may_stop": may_stop}
+
+
+def runs_sysctl_script(text: str) -> bool:
+    """Return whether the service's start runs its script for sysctls."""
+    return {name: value for name, _quote, value in _ASSIGNMENT.findall(text)}.get("RUN_SYSCTL") == "yes"
+
+
+def written_sysctls(script: str) -> list[tuple[str, str]]:
+    """Return the names and values that the service's script for sysctls sets (mlnx-tools, sysctl_perf_tuning)."""
+    return _WRITTEN.findall(script)
 
 
 def public_part(text: str) -> str:
