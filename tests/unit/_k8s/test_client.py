@@ -173,6 +173,8 @@ def test_a_token_that_is_refused_is_read_anew_once(server: RecordingServer, tmp_
     path.write_text(json.dumps(kubeconfig_to(address(server), "renewed")), encoding="utf-8")
     assert (code(), code()) == (200, 200)
     assert tokens_of(server)[1:] == ["Bearer expired", "Bearer renewed", "Bearer renewed"]
+    assert waiting.renewed(0), "another thread, which was refused at the same time, has them too"
+    assert not waiting.renewed(waiting.renewals)
 
 
 def test_an_earlier_connection_leaves_nothing_behind(server: RecordingServer) -> None:

@@ -85,6 +85,7 @@ class Client:
     """A :class:`~..transport.Sender`, and its streams, over the kubernetes client's connection pool.
 
     ``server`` is its address, without credentials: urllib3 sends none that stand there, and messages have it.
+    ``renewals`` counts how often other credentials were read.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Client:
         self._options, self._read_timeout, self._plugin_timeout = options, read_timeout, plugin_timeout
         self._certificate = b""
         self._stream_context: ssl.SSLContext | None = None
+        self.renewals, self._alone = 0, threading.Lock()
         given = {name: value for name, value in options.items() if value is not None}
         try:
             # A configuration that was loaded before in this process would be copied, and restored by its own hooks.
@@ -142,8 +144,8 @@ class Client:
         One that is refused with credentials that are not those of now is sent with these: a task may wait for hours,
         and a token may be withdrawn, or a plugin name no time at which what it gives ends.
         """
-        reply = self._sent(method, path, body, content_type)
-        return self._sent(method, path, body, content_type) if reply.code == 401 and self.renewed() else reply
+        since, reply = self.renewals, self._sent(method, path, body, content_type)
+        return self._sent(method, path, body, content_type) if reply.code == 401 and self.renewed(since) else reply
 
     def _sent(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
         def whole(response: Any, what: str) -> Reply:
@@ -154,9 +156,9 @@ class Client:
 
     def stream(self, path: str, silence: float) -> Lines | Reply:
         """Open an answer that goes on; see :class:`~..transport.Streams`. Credentials are renewed as in ``send``."""
-        found = self._opened_stream(path, silence)
+        since, found = self.renewals, self._opened_stream(path, silence)
         refused = isinstance(found, Reply) and found.code == 401
-        return self._opened_stream(path, silence) if refused and self.renewed() else found
+        return self._opened_stream(path, silence) if refused and self.renewed(since) else found
 
     def _opened_stream(self, path: str, silence: float) -> Lines | Reply:
         def begun(response: Any, what: str) -> Lines | Reply:
@@ -229,14 +231,21 @@ class Client:
             "http_no_proxy": (configuration.no_proxy or "").split(",") if proxied else ["*"],
         }
 
-    def renewed(self) -> bool:
-        """Read the credentials anew and tell whether they are others than those until now. Raises ApiFault."""
-        fresh = Client(self._options, read_timeout=self._read_timeout, plugin_timeout=self._plugin_timeout)
-        if fresh.server != self.server or fresh._shown() == self._shown():
-            return False
-        self._configuration, self._pool, self._certificate = fresh._configuration, fresh._pool, fresh._certificate
-        self._stream_context = fresh._stream_context
-        return True
+    def renewed(self, since: int) -> bool:
+        """Tell whether there are other credentials than ``since`` so many renewals, read anew. Raises ApiFault.
+
+        Of threads that are refused side by side, one reads them for all.
+        """
+        with self._alone:
+            if self.renewals != since:
+                return True
+            fresh = Client(self._options, read_timeout=self._read_timeout, plugin_timeout=self._plugin_timeout)
+            if fresh.server != self.server or fresh._shown() == self._shown():
+                return False
+            self._configuration, self._pool, self._certificate = fresh._configuration, fresh._pool, fresh._certificate
+            self._stream_context = fresh._stream_context
+            self.renewals += 1
+            return True
 
     def _shown(self) -> list[Any]:
         """Return what is shown to the server to tell who asks."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 from urllib.parse import quote, urlencode
@@ -208,27 +207,22 @@ class WebSockets:
     def __init__(self, client: Client) -> None:
         """Go as the client's requests do. Raises ApiFault where streams can't go that way."""
         self._server = "ws" + client.server[len("http") :]
-        self._client, self._alone = client, threading.Lock()
+        self._client = client
         client.stream_options()
 
     def __call__(self, path: str, seconds: float) -> Stream:
         """Open one websocket; see :class:`Opener`. Credentials are renewed as in ``Client.send``."""
-        used = self._client.stream_options()
+        since = self._client.renewals
         try:
-            return self._opened(path, seconds, used)
+            return self._opened(path, seconds)
         except ApiFault as fault:
-            if fault.fault is not Fault.UNAUTHORIZED or not self._renewed(used):
+            if fault.fault is not Fault.UNAUTHORIZED or not self._client.renewed(since):
                 raise
-        return self._opened(path, seconds, self._client.stream_options())
+        return self._opened(path, seconds)
 
-    def _renewed(self, used: Mapping[str, Any]) -> bool:
-        """Tell whether there are other credentials by now; of commands side by side one reads them anew for all."""
-        with self._alone:
-            return self._client.stream_options() != used or self._client.renewed()
-
-    def _opened(self, path: str, seconds: float, given: Mapping[str, Any]) -> Stream:
+    def _opened(self, path: str, seconds: float) -> Stream:
         """Open one websocket; the answer comes when the node has started the command."""
-        options = dict(given)
+        options = self._client.stream_options()
         socket = WEBSOCKET.WebSocket(sslopt=options.pop("sslopt"), skip_utf8_validation=True)
         what = _what(path)
 
