@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator
@@ -22,6 +23,9 @@ _ASKED_EVERY = 5.0
 # budget is of a server that is busy.
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
 _BUDGET = "disruption budget"
+_COUNTED = re.compile(r"needs (\d+) healthy pods and has (\d+)")
+# Until then it keeps those that are not Ready as well, which do not become so (KEP 3017).
+_UNHEALTHY = "; its unhealthyPodEvictionPolicy: AlwaysAllow lets pods go that are not Ready"
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,9 @@ def refusal_of(fault: ApiFault) -> Refusal:
         return Refusal(f"{said.rstrip('.')} (leave it in one budget, or delete it by hand, then run again)", True)
     if fault.fault is Fault.THROTTLED and _BUDGET in f"{said} {fault.message}".lower():
         hint = "run again when more of its kind are healthy, or change the budget"
-        return Refusal(f"{said.rstrip('.')} ({hint})", after=pause)
+        counted = _COUNTED.search(said)
+        lacks = counted is not None and int(counted[2]) < int(counted[1])
+        return Refusal(f"{said.rstrip('.')} ({hint}{_UNHEALTHY if lacks else ''})", after=pause)
     ending = fault.has_cause("NamespaceTerminating")
     if ending or fault.passing or fault.fault in (Fault.NOT_FOUND, Fault.CONFLICT):
         return Refusal(said, after=pause)

@@ -45,6 +45,7 @@ def test_without_a_selector_none_is_asked_for() -> None:
 
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 NEEDS = "The disruption budget web needs 2 healthy pods and has 2 currently"
+FEW = NEEDS.replace("has 2", "has 1")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,10 @@ NEEDS = "The disruption budget web needs 2 healthy pods and has 2 currently"
         (
             *(429, "TooManyRequests", BUDGET, {"causes": [{"reason": "DisruptionBudget", "message": NEEDS}]}),
             (f"{NEEDS} (run again when more of its kind are healthy, or change the budget)", False, 5.0),
+        ),
+        (
+            *(429, "TooManyRequests", BUDGET, {"causes": [{"reason": "DisruptionBudget", "message": FEW}]}),
+            (f"{FEW} (run again when more of its kind are healthy, or change the budget; its unhealthyPod", False, 5.0),
         ),
         (429, "TooManyRequests", BUDGET, {"retryAfterSeconds": 0}, (f"{BUDGET[:-1]} (run again when", False, 5.0)),
         (
