@@ -8,6 +8,7 @@ Policies are merged as by the SR-IOV network operator (its ``api/v1/helper.go``:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -85,7 +86,12 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
     if violations:
         raise InvalidInput(violations)
     merged: HostSpec = {**desired, "netns_mode": mode}
-    checked = check_spec({**{key: merged.get(key) for key in _CHECKED}, "interfaces": entries})["interfaces"]
+    try:
+        checked = check_spec({**{key: merged.get(key) for key in _CHECKED}, "interfaces": entries})["interfaces"]
+    except InvalidInput as error:
+        asking = _few([str(each["source"]) for each in selecting if each["functions"] or each["netns_mode"]])
+        source = f"variables of the host with {asking}"
+        raise InvalidInput([replace(each, source=source) for each in error.violations]) from None
     return {**merged, "interfaces": checked}, [*notices, *mode_notices]
 
 

@@ -167,6 +167,11 @@ class TestMerge:
         assert (found["vf_settings"]["trust"], found["vf_settings"]["mac"]) == (True, "deterministic")
         assert notices == [f"{ONE} (ens1f0): vfs is 2 by rdma_fabric_interfaces, SriovNetworkNodePolicy/vfs asks for 8"]
 
+    def test_what_does_not_go_with_them_is_refused_with_the_policy(self) -> None:
+        words = r"variables of the host with SriovNetworkNodePolicy/vfs: interfaces\[0\]\.vf_mtu: 9000 is above"
+        with pytest.raises(InvalidInput, match=words):
+            made(asked(pci=[ONE], mtu=9000), interfaces=[{"pci": ONE, "mtu": 1500}])
+
     def test_each_vf_gets_an_address_beside_its_own_settings(self) -> None:
         own = {"current_name": "ens1f0", "vfs": 4, "vf_settings": {"0-1": {"trust": True}, "2": {"mac": MAC}}}
         desired, _notices = made(asked(vendor="15b3", rdma=True), interfaces=[own])
