@@ -93,7 +93,7 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
             hint = "write the name that comes first in ip link show, or select by rootDevices"
             place.at("nicSelector", "pfNames", index).notice(problem, hint)
     if spec.get("externallyManaged"):
-        hint = "whoever makes them sets their MTU, driver and GUIDs too; rdma_fabric_interfaces can"
+        hint = "whoever makes them sets their number, MTU, driver and GUIDs; rdma_fabric_interfaces can"
         place.at("externallyManaged").notice("leaves hosts as they are: VFs are only offered to pods", hint)
     elif not spec["numVfs"]:
         hint = "to remove VFs set vfs: 0 in rdma_fabric_interfaces"
