@@ -48,7 +48,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import facts_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of, tested_spec
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import refuse_unseen
@@ -127,7 +127,7 @@ class ActionModule(ClusterAction):
 
     def _planned(self, arguments: Json, pods: ClusterPods, run_dir: Path, task_vars: Json) -> Work:
         """Return what is to be done; raises InvalidInput with everything that forbids it."""
-        spec, variables = arguments["spec"], variables_of_hosts(task_vars)
+        spec, variables = tested_spec(arguments["spec"], task_vars, self._loader), variables_of_hosts(task_vars)
         gpu, facts = arguments["gpu_resource"], facts_of(spec, run_dir)
         names = nodes_of(spec["hosts"], variables)
         around = pods.surroundings(spec, arguments["namespace"], facts, variables, names)

@@ -67,7 +67,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     read_host_documents,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.needs import ports_behind
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of, tested_spec
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.neighbour_cluster import NeighbourCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import refuse_unseen
@@ -153,7 +153,8 @@ class ActionModule(ClusterAction):
                     return self._prove_node(
                         arguments, self._around(arguments, {}, pods, task_vars), pods, client, run_dir
                     )
-                spec = arguments["spec"]
+                spec = tested_spec(arguments["spec"], task_vars, self._loader)
+                arguments = {**arguments, "spec": spec}
                 hosts = [each for each in read_host_documents(run_dir / "hosts") if each["host"] in spec["hosts"]]
                 facts = {each["host"]: each["facts"] for each in hosts}
                 ports = ports_behind(spec, hosts)

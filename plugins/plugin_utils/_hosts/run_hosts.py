@@ -17,8 +17,9 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold, host_list
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import is_blank
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
@@ -60,6 +61,20 @@ def taking_part(
     # All hosts are not the one that the inventory leaves out and every inventory has.
     within = {host.name for pattern in ("all", "localhost") for host in manager.get_hosts(pattern)}
     return [host for host in hosts if host in within]
+
+
+def tested_spec(spec: Json, task_vars: Mapping[str, Any], loader: DataLoader) -> Json:
+    """Return a FabricSpec with the hosts that are tested with each other: those within the limit of a task's run.
+
+    A limit that names localhost alone is about the cluster, with all its nodes. Raises InvalidInput for a single host.
+    """
+    limit = task_vars.get("ansible_limit")
+    hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, loader)
+    if limit and len(hosts) == 1:
+        problem = f"leaves only {hosts[0]} of the fabric's hosts in the run, and a test takes two nodes"
+        hint = "name another host beside it, or test the node with a neighbour: fabric_verify with its name as node"
+        raise InvalidInput([Violation(f"--limit {limit}", "", problem, hint)])
+    return {**spec, "hosts": {host: spec["hosts"][host] for host in hosts}} if hosts else spec
 
 
 def hosts_of(pattern: str, task_vars: Mapping[str, Any], loader: DataLoader) -> list[str]:

@@ -21,7 +21,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_proof import ROWS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.nccl_jobs import NcclJobs
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -100,6 +102,34 @@ def test_variables_of_each_host_are_merged_once(node: str | None) -> None:
     # Where nodes are known by their hosts' names, nobody looks for addresses.
     assert len(around.addresses) == (0 if node else 5)
     assert len(around.names) == (5 if node else 0)
+
+
+@pytest.mark.parametrize("action", ["fabric_verify", "fabric_nccl"])
+@pytest.mark.parametrize(
+    ("limit", "tested"),
+    [
+        (None, "tests h1 h2 h3"),
+        ("localhost", "tests h1 h2 h3"),
+        ("all,!h2", "tests h1 h3"),
+        ("h2", "leaves only h2 of the fabric's hosts"),
+    ],
+)
+def test_hosts_outside_the_limit_are_not_tested(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, action: str, limit: str | None, tested: str
+) -> None:
+    def surroundings(_self: Any, spec: Any, *_given: Any, **_more: Any) -> Any:
+        raise ActionFailure(f"tests {' '.join(spec['hosts'])}")
+
+    monkeypatch.setattr(ClusterPods, "surroundings", surroundings)
+    monkeypatch.setattr(NcclJobs, "serves_mpi_jobs", lambda _self: False)
+    lists: dict[str, Any] = {name: [] for name in ("node_policies", "networks", "attachments", "objects")}
+    hosts: dict[str, Any] = {name: {} for name in ("h1", "h2", "h3")}
+    spec = {"namespace": None, "cluster_policy": None, "hosts": hosts, **lists}
+    busy = {"busy_nodes": True} if action == "fabric_verify" else {}
+    given = {"spec": spec, "run_dir": str(tmp_path), "image": "x", "host": "https://192.0.2.1", "api_key": "t", **busy}
+    task_vars = {"hostvars": hosts, "groups": {"all": [*hosts]}, **({"ansible_limit": limit} if limit else {})}
+    message = run_action(action, given, check=True, task_vars=task_vars)["msg"]
+    assert tested in message
 
 
 def test_module_and_variable_have_the_same_limits() -> None:
