@@ -331,17 +331,29 @@ def test_deleted_objects_are_waited_for_until_they_are_gone() -> None:
     assert 8 <= controller.time.seconds < 14
 
 
-def test_an_object_that_does_not_go_is_named_with_its_finalizers() -> None:
-    controller = Controller(lambda _name, _now: READY)
-    controller.apply(config_map("c"))
-    kept = controller.server.objects[("configmaps", "ns", "c")]
+TEST_POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"}}
 
-    def linger(plural: str) -> None:
-        kept["metadata"]["finalizers"] = ["example.com/hold"]
-        controller.server.objects[("configmaps", "ns", "c")] = kept
+
+@pytest.mark.parametrize(
+    ("body", "place", "finalizers", "told"),
+    [
+        (config_map("c"), ("configmaps", "ns", "c"), ["example.com/hold"], r"20 s; finalizers: example\.com/hold"),
+        (TEST_POD, ("pods", "ns", "p"), [], r"20 s; its kubelet has not reported its end \(look at its node"),
+    ],
+)
+def test_an_object_that_does_not_go_is_named_with_what_holds_it(
+    body: dict[str, Any], place: tuple[str, str, str], finalizers: list[str], told: str
+) -> None:
+    controller = Controller(lambda _name, _now: READY)
+    controller.apply(body)
+    kept = controller.server.objects[place]
+
+    def linger(_plural: str) -> None:
+        kept["metadata"]["finalizers"] = finalizers
+        controller.server.objects[place] = kept
 
     controller.server.on_list = linger
-    with pytest.raises(BatchError, match=r"ConfigMap ns/c is still there after 20 s; finalizers: example\.com/hold"):
+    with pytest.raises(BatchError, match=f"{body['kind']} ns/{place[2]} is still there after {told}"):
         controller.apply(absent=True, wait_timeout=20.0)
     assert controller.said
 

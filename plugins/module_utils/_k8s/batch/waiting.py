@@ -144,10 +144,12 @@ def wait_until_gone(session: Session, keys: list[Key]) -> None:
         clock.sleep(interval)
         interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
     for key in pending:
-        holders = ", ".join(what_holds(session.snapshot.find(key) or {}) or ["none"])
-        message = f"{key} is still there after {session.request.wait_timeout:g} s; finalizers: {holders}{trouble}"
-        hint = "look at what should remove the finalizers, then run again"
-        session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
+        holders, hint = what_holds(session.snapshot.find(key) or {}), "look at what should remove the finalizers"
+        held = f"finalizers: {', '.join(holders or ['none'])}"
+        if not holders and key.kind == "Pod":
+            held, hint = "its kubelet has not reported its end", "look at its node (kubectl get pod --output=wide)"
+        message = f"{key} is still there after {session.request.wait_timeout:g} s; {held}{trouble}"
+        session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=f"{hint}, then run again")))
 
 
 def _poll(
