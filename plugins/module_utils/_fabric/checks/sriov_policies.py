@@ -17,9 +17,6 @@ from .sriov_networks import RESOURCE_PREFIX, check_resource_name
 
 Spec = Mapping[str, Any]
 
-IGNORED_NAME = "default"
-"""A policy of this name is one of earlier releases, which the operator passes over."""
-
 VFIO = "vfio-pci"
 _MELLANOX = "15b3"
 _CRITERIA = ("vendor", "deviceID", "pfNames", "rootDevices")
@@ -222,8 +219,7 @@ def by_nodes(policies: Iterable[Mapping[str, Any]]) -> list[tuple[dict[str, str]
     """Return (node selector, policies in their order) of each group of policies that select the same nodes."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for policy in in_order(policies):
-        if policy["name"] != IGNORED_NAME:
-            groups.setdefault(json.dumps(policy["spec"].get("nodeSelector") or {}, sort_keys=True), []).append(policy)
+        groups.setdefault(json.dumps(policy["spec"].get("nodeSelector") or {}, sort_keys=True), []).append(policy)
     return [(json.loads(text), groups[text]) for text in sorted(groups)]
 
 

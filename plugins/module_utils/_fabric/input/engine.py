@@ -14,7 +14,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
-from ..checks import driver_container, sriov_policies
+from ..checks import driver_container
 from ..common.findings import Document, Findings, Place
 from ..common.images import chosen_release
 from ..common.schema import REFUSED, RETIRED
@@ -155,4 +155,4 @@ def _asked(hosts: Mapping[str, Mapping[str, Any]], key: str, sources: Sequence[s
 
 def _makes_functions(policy: FunctionPolicy) -> bool:
     spec = policy.spec
-    return bool(spec.get("numVfs")) and not spec.get("externallyManaged") and policy.name != sriov_policies.IGNORED_NAME
+    return bool(spec.get("numVfs")) and not spec.get("externallyManaged")

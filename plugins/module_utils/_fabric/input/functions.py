@@ -32,6 +32,8 @@ from .resources import Resource
 
 _LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 _MOST_NAMED = 6
+# Releases before v1.3 made one of this name themselves, about nothing.
+_IGNORED_NAME = "default"
 _WITH_WEBHOOK = "the operator's webhook writes this, unless SriovOperatorConfig has enableOperatorWebhook: false"
 _WITHOUT_WEBHOOK = "SriovOperatorConfig has enableOperatorWebhook: false, so no webhook completes policies"
 _KNOWN_PREFIXES = (
@@ -57,19 +59,18 @@ class FunctionPolicy:
         return spec
 
     @property
-    def counts(self) -> bool:
-        """Whether it is right, and not one that the operator passes over as well."""
-        return self.valid and self.name != rules.IGNORED_NAME
-
-    @property
     def resource(self) -> str:
         """The extended resource that pods ask for."""
         return f"{RESOURCE_PREFIX}/{self.spec.get('resourceName', '')}"
 
 
-def read_function_policy(resource: Resource) -> FunctionPolicy:
-    """Check one policy on its own."""
+def read_function_policy(resource: Resource) -> FunctionPolicy | None:
+    """Check one policy on its own; None for one that the operator passes over as well, whatever it says."""
     place, known = resource.spec_place, len(resource.place.findings.violations)
+    if resource.name == _IGNORED_NAME:
+        hint = "the operator passes over a policy called default as well: take it out, or rename it"
+        place.notice("has no effect here", hint)
+        return None
     spec = NODE_POLICY.read(resource.spec, place)
     if len(place.findings.violations) == known:
         note(rules.check(spec), place)
@@ -82,9 +83,6 @@ def read_function_policy(resource: Resource) -> FunctionPolicy:
 
 def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
     place = resource.spec_place
-    if resource.name == rules.IGNORED_NAME:
-        place.notice("has no effect here", "the operator passes over a policy called default as well: rename it")
-        return
     for remark in rules.foreign_vendor(spec):
         place.at("nicSelector", "vendor").remark(remark)
     for index, text in enumerate(spec["nicSelector"].get("pfNames") or []):
@@ -109,7 +107,7 @@ def completed(policies: Sequence[FunctionPolicy], *, webhook: bool) -> list[Func
     """Return the policies as the operator's webhook stores them where it runs; say where that decides something."""
     why = _WITH_WEBHOOK if webhook else _WITHOUT_WEBHOOK
     whole = [replace(policy, entry={**policy.entry, "spec": rules.completed(policy.spec)}) for policy in policies]
-    counting = [pair for pair in zip(policies, whole) if pair[0].counts]
+    counting = [pair for pair in zip(policies, whole) if pair[0].valid]
     for policy, stored in counting:
         if stored.spec.get("isRdma") and not policy.spec.get("isRdma"):
             problem = "is true for linkType ib" if webhook else "is false, and pods get no RDMA device"
@@ -137,7 +135,7 @@ def check(
 
     What the operator's webhook alone refuses is refused where it is taken to run, and named where it is not.
     """
-    valid = [policy for policy in policies if policy.counts]
+    valid = [policy for policy in policies if policy.valid]
     for policy in valid:
         for problem in rules.webhook_problems(policy.spec):
             _say(policy.place.at(problem.path), problem.problem, problem.hint, webhook)
@@ -220,7 +218,7 @@ def check_release(policies: Sequence[FunctionPolicy], version: str) -> None:
 
 def offered(policies: Iterable[FunctionPolicy]) -> list[str]:
     """Return the extended resources that the policies offer."""
-    return [policy.resource for policy in policies if policy.counts]
+    return [policy.resource for policy in policies if policy.valid]
 
 
 def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -253,7 +251,7 @@ def host_requests(policies: Iterable[FunctionPolicy]) -> list[dict[str, Any]]:
 def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
     """Return what a policy asks of the hosts with its labels; None when it leaves them as they are."""
     spec = policy.spec
-    if policy.name == rules.IGNORED_NAME or spec.get("externallyManaged") or not spec["numVfs"]:
+    if spec.get("externallyManaged") or not spec["numVfs"]:
         return None
     selector = spec["nicSelector"]
     ports = [rules.port_of(text) for text in selector.get("pfNames") or []]

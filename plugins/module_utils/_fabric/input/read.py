@@ -133,7 +133,8 @@ def _take(resource: Resource, given: Input, *, container: bool) -> None:
     if resource.kind in ("NicClusterPolicy", "NicNodePolicy"):
         given.policies.append(policy.read_policy(resource, container=container))
     elif resource.kind == NODE_POLICY.name:
-        given.function_policies.append(functions.read_function_policy(resource))
+        asked = functions.read_function_policy(resource)
+        given.function_policies += [asked] if asked else []
     elif resource.kind == POOL_CONFIG.name:
         given.pool_configs.append(functions.read_pool_config(resource))
     elif resource.kind == OPERATOR_CONFIG.name:
