@@ -176,6 +176,8 @@ class ActionModule(HostAction):
         unseen = self.check_mode if result.get("failed") else not result.get("changed")
         if grouped:
             prepared = result.pop("diff", {}).get("prepared", "")
+            # Of a host that was not read nobody knows whether there is something to do.
+            steps = steps and bool(prepared or "plan" in result)
             result["shown_later"] = for_later(prepared, result.get("plan"), steps=steps)
             return
         if unseen and "diff" in result:

@@ -370,6 +370,8 @@ class TestLiveHost:
     def test_a_host_with_nothing_to_do_is_kept_as_one(self, plan: Plan) -> None:
         told = {"changed": False, "facts": {}, "plan": {"steps": [], "notices": []}}
         assert plan(live=lambda _arguments: dict(told), grouped=True)["shown_later"] == {"steps": [], "notices": []}
+        unread = {"failed": True, "msg": "the host has no such Python"}
+        assert plan(live=lambda _arguments: dict(unread), grouped=True)["shown_later"] == {"notices": []}
 
     def test_a_failed_run_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
