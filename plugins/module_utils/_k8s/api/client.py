@@ -65,8 +65,8 @@ _REFUSED_LOGIN = "Tunnel connection failed: 407"
 _OTHER_PROXY = "give an http:// proxy by the option proxy or K8S_AUTH_PROXY, or name the API server in no_proxy"
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _OTHER_KUBECONFIG = (
-    "make it, or name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), K8S_AUTH_KUBECONFIG"
-    " or KUBECONFIG"
+    "make it on the controller, or name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), "
+    "K8S_AUTH_KUBECONFIG or KUBECONFIG"
 )
 # With one of these beside the host, kubernetes.core looks for no kubeconfig.
 _CREDENTIALS = (("username", "password"), ("api_key",), ("cert_file", "key_file"))
