@@ -64,6 +64,15 @@ def test_taints_of_the_system_and_wishes_keep_nothing_off(taint: Any) -> None:
     assert kept_off([PLUGIN], [node("a", taint, **{NIC: "true"})], ()) == []
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "node.cloudprovider.kubernetes.io/uninitialized"],
+)
+def test_no_toleration_is_asked_for_of_nodes_that_come_or_go(key: str) -> None:
+    (line,) = kept_off([PLUGIN], [node("a", {"key": key, "effect": "NoSchedule"}, **{NIC: "true"})], ())
+    assert line.startswith(f"a has the taint {key}:NoSchedule") and "(next: wait until" in line
+
+
 def test_nodes_that_are_not_of_the_fabric_may_have_any_taint() -> None:
     control = node("control", {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"})
     assert kept_off([PLUGIN, MULTUS], [control, node("a", **{NIC: "true"})], ()) == []

@@ -21,6 +21,14 @@ from .objects import Json
 
 # DaemonSets tolerate these by themselves (k8s.io/kubernetes, daemonset_util.go), and a cordon passes.
 _OF_THE_SYSTEM = "node.kubernetes.io/"
+# On nodes that come or go, whose pods are not to be there (kubernetes/autoscaler, utils/taints; karpenter, apis/v1;
+# k8s.io/cloud-provider, api; Cilium's guide to its installation).
+_PASSING = (
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/",
+    "node.cilium.io/agent-not-ready",
+    "node.cloudprovider.kubernetes.io/",
+)
 _EFFECTS = ("NoSchedule", "NoExecute")
 _BY_VENDOR = re.compile(r"(feature\.node\.kubernetes\.io/pci-)([0-9a-f]{4}\.present)\Z", re.ASCII)
 
@@ -54,8 +62,8 @@ def kept_off(
                 _add_taints(found, body, node, "deploymentTolerations")
     lines = [
         f"{named(where)} {'has' if len(where) == 1 else 'have'} the taint {taint}, which the pods of {named(whose)} do "
-        f"not tolerate, so none runs there (next: {field} in the NicClusterPolicy)"
-        for (taint, field), (where, whose) in found.items()
+        f"not tolerate, so none runs there (next: {step})"
+        for (taint, step), (where, whose) in found.items()
     ]
     others = [*_of_other_platforms(objects, nodes, platforms), *_with_windows(objects, nodes)]
     return [*lines, *_near_labels(sets, nodes), *others]
@@ -63,8 +71,11 @@ def kept_off(
 
 def _add_taints(found: dict[tuple[str, str], _Missed], body: Json, node: Json, field: str) -> None:
     for taint in _untolerated(body, node):
-        line = f"{field}: [{{key: {json.dumps(taint['key'])}, operator: Exists, effect: {taint['effect']}}}]"
-        _add(found.setdefault((written(taint), line), ([], [])), body, node)
+        step = f"{field}: [{{key: {json.dumps(taint['key'])}, operator: Exists, effect: {taint['effect']}}}]"
+        step += " in the NicClusterPolicy"
+        if str(taint["key"]).startswith(_PASSING):
+            step = "wait until it is taken off, or leave out a node that is to go"
+        _add(found.setdefault((written(taint), step), ([], [])), body, node)
 
 
 def _add(found: _Missed, body: Json, node: Json) -> None:
