@@ -14,7 +14,7 @@ from ..checks import devplugin, nad
 from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, unmet
 from ..checks.driver_container import WAIT_LABEL
 from ..common.images import older_than, split_reference, version_numbers
-from .components.device_plugins import CONFIG_KEY, rdma_shared, sriov
+from .components.device_plugins import CONFIG_KEY, DEVICE_PLUGINS
 from .render import cluster_rollout, objects_of, of_node_policies, render
 
 Body = Mapping[str, Any]
@@ -79,7 +79,7 @@ def giving_objects(spec: Mapping[str, Any]) -> list[Body]:
     if spec.get("chart"):
         cluster = cluster_rollout(dict(spec))
         for rollout in (cluster, *of_node_policies(dict(spec), cluster)):
-            found += [*sriov(rollout), *rdma_shared(rollout)]
+            found += rollout.objects(DEVICE_PLUGINS)
         found += map(nad.network_attachment, spec.get("networks") or [])
     return found
 

@@ -31,7 +31,7 @@ from ..common.pods import pods_of
 from . import crds
 from .components import nfd, nv_ipam, whereabouts
 from .components.cni_plugins import cni_plugins, ipoib_cni, network_cnis
-from .components.device_plugins import rdma_shared, sriov
+from .components.device_plugins import DEVICE_PLUGINS
 from .components.doca_telemetry import doca_telemetry
 from .components.driver_container import driver_container as containers_of_driver
 from .components.ib_kubernetes import ib_kubernetes
@@ -69,17 +69,17 @@ _WAVE_OF_KIND = {
     **dict.fromkeys(POOL_KINDS, "networks"),
     nad.KIND: "networks",
 }
-_COMPONENTS: list[Callable[[Rollout], list[Object]]] = [
-    multus,
-    cni_plugins,
-    ipoib_cni,
-    sriov,
-    rdma_shared,
-    nic_feature_discovery,
-    ib_kubernetes,
-    nic_configuration,
-    spectrum_x,
-]
+_COMPONENTS: Mapping[str, Callable[[Rollout, Object], list[Object]]] = {
+    "secondaryNetwork.multus": multus,
+    "secondaryNetwork.cniPlugins": cni_plugins,
+    "secondaryNetwork.ipoib": ipoib_cni,
+    **DEVICE_PLUGINS,
+    "nicFeatureDiscovery": nic_feature_discovery,
+    "ibKubernetes": ib_kubernetes,
+    "nicConfigurationOperator": nic_configuration,
+    "spectrumXOperator": spectrum_x,
+}
+"""What is rendered of the sections of a policy, by dotted names."""
 
 
 def render(spec: Object) -> list[Wave]:
@@ -170,13 +170,12 @@ def _components(spec: Object) -> list[Object]:
         driver_container.data_of(spec.get("objects") or [], namespace),
     )
     found += containers_of_driver(cluster, groups, config_maps)
-    for component in _COMPONENTS:
-        found += component(cluster)
+    found += cluster.objects(_COMPONENTS)
     found += doca_telemetry(cluster, config_maps)
     found += _whereabouts(spec, cluster)
     found += _nv_ipam(spec, cluster)
     for rollout in of_node_policies(spec, cluster):
-        found += [*containers_of_driver(rollout, groups, config_maps), *sriov(rollout), *rdma_shared(rollout)]
+        found += [*containers_of_driver(rollout, groups, config_maps), *rollout.objects(DEVICE_PLUGINS)]
     found += _functions(spec, namespace, cluster.spec.get("global") or {})
     if cluster.openshift:
         return admitted(_once(found), namespace)
@@ -199,15 +198,17 @@ def _functions(spec: Object, namespace: str, defaults: Object) -> list[Object]:
         section = {"config": pretty(sriov_policies.plugin_config(policies)), **(spec.get("function_plugin") or {})}
         suffix = f"sriov-{name_hash(compact(selector))}"
         plugin = {**everywhere, "sriovDevicePlugin": section}
-        found += sriov(Rollout(namespace, plugin, settings, suffix, selector, any_nic=True))
+        found += Rollout(namespace, plugin, settings, suffix, selector, any_nic=True).objects(DEVICE_PLUGINS)
     return found
 
 
 def _nv_ipam(spec: Object, cluster: Rollout) -> list[Object]:
+    section = cluster.section(nv_ipam.SECTION)
+    if section is None:
+        return []
     if not _reads_pool_objects(cluster):
-        return nv_ipam.nv_ipam_config(cluster, spec.get("pools") or [])
-    objects = nv_ipam.nv_ipam(cluster)
-    return [*crds.nv_ipam(), *objects] if objects else []
+        return nv_ipam.nv_ipam_config(cluster, section, spec.get("pools") or [])
+    return [*crds.nv_ipam(), *nv_ipam.nv_ipam(cluster, section)]
 
 
 def _reads_pool_objects(cluster: Rollout) -> bool:
@@ -222,7 +223,7 @@ def _whereabouts(spec: Object, cluster: Rollout) -> list[Object]:
         return []
     node_slices = any(nad.wants_node_slices(attachment.config) for _source, attachment in attachments_of(spec))
     with_crd = has_node_slices(cluster.version(whereabouts.COMPONENT, section))
-    return [*crds.whereabouts(with_crd), *whereabouts.whereabouts(cluster, node_slices)]
+    return [*crds.whereabouts(with_crd), *whereabouts.whereabouts(cluster, section, node_slices)]
 
 
 def _networks(spec: Object) -> list[Object]:

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Callable, Mapping
 
 from ..checks.driver_container import WAIT_LABEL, in_container
 from ..common.distributions import KUBELET, USUAL
 from ..common.features import NIC_LABEL
 from ..common.images import effective_version, image_reference, pull_secrets
 from ..common.names import LONGEST_LABEL
-from ..common.objects import Object
+from ..common.objects import Object, workload
 from ..common.openshift import SETTING
 from ..common.quantities import canonical_quantity
 from ..common.taints import toleration_of
@@ -69,6 +69,11 @@ class Rollout:
             node = node.get(step) if isinstance(node, dict) else None
         return node if isinstance(node, dict) else None
 
+    def objects(self, components: Mapping[str, Callable[[Rollout, Object], list[Object]]]) -> list[Object]:
+        """Return the objects of the components whose sections, by dotted names, the policy has."""
+        asked = [(make, self.section(name)) for name, make in components.items()]
+        return [each for make, section in asked if section is not None for each in make(self, section)]
+
     def image(self, component: str, section: Object) -> str:
         """Return the image of a component."""
         return image_reference(component, section, self._global(), self.settings)
@@ -111,6 +116,22 @@ class Rollout:
             **fields,
         }
 
+    def container(
+        self, name: str, component: str, section: Object, default: Object | None = None, **fields: Any
+    ) -> Object:
+        """Return a container with the image and the resources, else ``default``, that a component's section names."""
+        return {
+            "name": name,
+            "image": self.image(component, section),
+            "imagePullPolicy": "IfNotPresent",
+            "resources": resources_of(section, name, default),
+            **fields,
+        }
+
+    def workload(self, kind: str, name: str, component: str, **parts: Any) -> Object:
+        """Return a DaemonSet or Deployment of a component in the namespace of the fabric."""
+        return workload(kind, name, namespace=self.namespace, component=component, **parts)
+
     def near_the_control_plane(self) -> Object:
         """Return the node affinity of a Deployment: it prefers the control plane, and follows the policy."""
         prefer = [
@@ -133,6 +154,11 @@ def resources_of(section: Object, container: str, default: Object | None = None)
                 for kind in ("limits", "requests")
             }
     return default or {}
+
+
+def probe(path: str, delay: int, period: int) -> Object:
+    """Return how the health of a controller is asked."""
+    return {"httpGet": {"path": path, "port": 8081}, "initialDelaySeconds": delay, "periodSeconds": period}
 
 
 def merge_tolerations(*groups: list[Object]) -> list[Object]:

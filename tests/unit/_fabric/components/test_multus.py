@@ -19,7 +19,7 @@ OWN = '{"cniVersion": "0.3.1", "name": "it\'s", "type": "multus"}'
 
 
 def objects(**section: Any) -> dict[str, dict[str, Any]]:
-    found = multus(Rollout("ns", {"secondaryNetwork": {"multus": section}}, {}))
+    found = multus(Rollout("ns", {}, {}), section)
     return {each["kind"]: each for each in found}
 
 

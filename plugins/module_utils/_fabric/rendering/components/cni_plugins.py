@@ -16,8 +16,8 @@ from typing import Iterable
 from ...checks.sriov_networks import OPEN_VSWITCH
 from ...checks.versions import copies_in_place
 from ...common.images import material, split_reference
-from ...common.objects import Object, host_volume, mount, workload
-from ..rollout import Rollout, resources_of
+from ...common.objects import Object, host_volume, mount
+from ..rollout import Rollout
 
 _SMALL = {"cpu": "100m", "memory": "50Mi"}
 # No copier asks the API server. Those that the Network Operator has too keep its pods, which have a token: adopted,
@@ -43,16 +43,14 @@ _PROGRAMS = {
 """Where the images have their programs that are copied by a command of ours."""
 
 
-def cni_plugins(rollout: Rollout) -> list[Object]:
+def cni_plugins(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``secondaryNetwork.cniPlugins``."""
-    section = rollout.section("secondaryNetwork.cniPlugins")
-    return [] if section is None else [_copier(rollout, section, "cni-plugins", "cni-plugins-ds")]
+    return [_copier(rollout, section, "cni-plugins", "cni-plugins-ds")]
 
 
-def ipoib_cni(rollout: Rollout) -> list[Object]:
+def ipoib_cni(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``secondaryNetwork.ipoib``."""
-    section = rollout.section("secondaryNetwork.ipoib")
-    return [] if section is None else [_copier(rollout, section, "ipoib-cni", "kube-ipoib-cni-ds")]
+    return [_copier(rollout, section, "ipoib-cni", "kube-ipoib-cni-ds")]
 
 
 def network_cnis(rollout: Rollout, components: Iterable[str]) -> list[Object]:
@@ -61,14 +59,14 @@ def network_cnis(rollout: Rollout, components: Iterable[str]) -> list[Object]:
 
 
 def _copier(rollout: Rollout, section: Object, component: str, name: str, **fields: bool) -> Object:
-    container = {
-        "name": component,
-        "image": rollout.image(component, section),
-        "imagePullPolicy": "IfNotPresent",
-        "resources": resources_of(section, component, {"limits": _SMALL, "requests": _SMALL}),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [mount("cnibin", _FOLDER)],
-    }
+    container = rollout.container(
+        component,
+        component,
+        section,
+        {"limits": _SMALL, "requests": _SMALL},
+        securityContext={"privileged": True},
+        volumeMounts=[mount("cnibin", _FOLDER)],
+    )
     if component == "ovs-cni" or _copies_in_place(rollout, section, component):
         container["command"] = ["/bin/sh", "-c", _COPY % _PROGRAMS[component]]
     pod = rollout.pod(
@@ -78,11 +76,10 @@ def _copier(rollout: Rollout, section: Object, component: str, name: str, **fiel
         volumes=[host_volume("cnibin", rollout.cni_bin_dir)],
         **fields,
     )
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         name,
-        namespace=rollout.namespace,
-        component=component,
+        component,
         selector={"name": component},
         labels={"app": component, "tier": "node"},
         pod=pod,

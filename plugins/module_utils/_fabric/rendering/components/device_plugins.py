@@ -9,8 +9,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._needs import SHARED, 
 
 from ...checks.devplugin import check_rdma_shared, check_sriov, config_text
 from ...common.distributions import KUBELET
-from ...common.objects import Object, config_map, config_volume, digest, host_volume, mount, service_account, workload
-from ..rollout import CRITICAL, Rollout, resources_of
+from ...common.objects import Object, config_map, config_volume, digest, host_volume, mount, service_account
+from ..rollout import CRITICAL, Rollout
 
 RDMA_CONFIG_MAP = "rdma-devices"
 SRIOV_CONFIG_MAP = "network-operator-sriovdp-config"
@@ -24,30 +24,25 @@ _SOCKETS = [
 _SRIOV_ACCOUNT = "network-operator-sriov-device-plugin"
 
 
-def rdma_shared(rollout: Rollout) -> list[Object]:
+def _rdma_shared(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``rdmaSharedDevicePlugin``."""
-    section = rollout.section("rdmaSharedDevicePlugin")
-    if section is None:
-        return []
     config = config_text(check_rdma_shared(section.get("config"))[0])
     name = rollout.named(RDMA_CONFIG_MAP)
     mounts, volumes = _common(rollout, name, "/k8s-rdma-shared-dev-plugin", section)
-    container = {
-        "name": "rdma-shared-dp",
-        "image": rollout.image(SHARED, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/k8s-rdma-shared-dp"],
-        "args": ["--use-cdi"] if section.get("useCdi") else [],
-        "resources": resources_of(section, "rdma-shared-dp"),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [*mounts, mount("devs", "/dev/")],
-    }
+    container = rollout.container(
+        "rdma-shared-dp",
+        SHARED,
+        section,
+        command=["/bin/k8s-rdma-shared-dp"],
+        args=["--use-cdi"] if section.get("useCdi") else [],
+        securityContext={"privileged": True},
+        volumeMounts=[*mounts, mount("devs", "/dev/")],
+    )
     volumes.append(host_volume("devs", "/dev/"))
-    daemon_set = workload(
+    daemon_set = rollout.workload(
         "DaemonSet",
         rollout.workload_name("rdma-shared-dp-ds"),
-        namespace=rollout.namespace,
-        component=SHARED,
+        SHARED,
         selector={"app": rollout.named("rdma-shared-dp")},
         pod=_pod(rollout, section, container, volumes),
         config_hash=digest(config),
@@ -55,37 +50,28 @@ def rdma_shared(rollout: Rollout) -> list[Object]:
     return [config_map(name, rollout.namespace, SHARED, {CONFIG_KEY: config}), daemon_set]
 
 
-def sriov(rollout: Rollout) -> list[Object]:
+def _sriov(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``sriovDevicePlugin``."""
-    section = rollout.section("sriovDevicePlugin")
-    if section is None:
-        return []
     config = config_text(check_sriov(section.get("config"))[0])
     name = rollout.named(SRIOV_CONFIG_MAP)
     mounts, volumes = _common(rollout, name, "/etc/pcidp", section)
-    container = {
-        "name": "kube-sriovdp",
-        "image": rollout.image(SRIOV, section),
-        "imagePullPolicy": "IfNotPresent",
-        "args": ["--log-dir=sriovdp", "--log-level=10", *(["--use-cdi"] if section.get("useCdi") else [])],
-        "resources": resources_of(section, "kube-sriovdp"),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [
-            *mounts,
-            mount("log", "/var/log"),
-            mount("device-info", _DEVICE_INFO),
-        ],
-    }
+    container = rollout.container(
+        "kube-sriovdp",
+        SRIOV,
+        section,
+        args=["--log-dir=sriovdp", "--log-level=10", *(["--use-cdi"] if section.get("useCdi") else [])],
+        securityContext={"privileged": True},
+        volumeMounts=[*mounts, mount("log", "/var/log"), mount("device-info", _DEVICE_INFO)],
+    )
     volumes += [
         host_volume("log", "/var/log"),
         host_volume("device-info", _DEVICE_INFO, "DirectoryOrCreate"),
     ]
     workload_name = rollout.workload_name(_SRIOV_ACCOUNT)
-    daemon_set = workload(
+    daemon_set = rollout.workload(
         "DaemonSet",
         workload_name,
-        namespace=rollout.namespace,
-        component=SRIOV,
+        SRIOV,
         selector={"name": workload_name},
         labels={"app": "sriovdp", "tier": "node"},
         pod=_pod(rollout, section, container, volumes, serviceAccountName=_SRIOV_ACCOUNT),
@@ -96,6 +82,10 @@ def sriov(rollout: Rollout) -> list[Object]:
         config_map(name, rollout.namespace, SRIOV, {CONFIG_KEY: config}),
         daemon_set,
     ]
+
+
+DEVICE_PLUGINS = {"sriovDevicePlugin": _sriov, "rdmaSharedDevicePlugin": _rdma_shared}
+"""The device plugins, by the section that asks for each."""
 
 
 def _pod(rollout: Rollout, section: Object, container: Object, volumes: list[Object], **fields: str) -> Object:

@@ -13,8 +13,8 @@ from typing import Any, Mapping
 
 from ...checks.doca_telemetry import CONFIG_MAP, KEY, config_map_of
 from ...common.distributions import KUBELET
-from ...common.objects import Object, config_map, digest, field_env, host_volume, mount, service_account, workload
-from ..rollout import Rollout, resources_of
+from ...common.objects import Object, config_map, digest, field_env, host_volume, mount, service_account
+from ..rollout import Rollout
 
 COMPONENT = "doca-telemetry"
 SECTION = "docaTelemetryService"
@@ -59,24 +59,23 @@ def doca_telemetry(rollout: Rollout, config_maps: Mapping[str, Mapping[str, Any]
 
 
 def _daemon_set(rollout: Rollout, section: Object, own: str, config_hash: str) -> Object:
-    container = {
-        "name": _NAME,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/bash", "-c", _START],
-        "env": [
+    container = rollout.container(
+        _NAME,
+        COMPONENT,
+        section,
+        command=["/bin/bash", "-c", _START],
+        env=[
             field_env("MY_POD_UID", "metadata.uid"),
             {"name": "PROMETHEUS_XCSET_JOIN_FIELDS", "value": "hca"},
             {"name": "PROMETHEUS_XCSET_MANDATORY_TYPES", "value": "counters,pod_resources_event"},
         ],
-        "resources": resources_of(section, _NAME),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [
+        securityContext={"privileged": True},
+        volumeMounts=[
             mount("doca-telemetry-service-configmap", "/configmap"),
             mount("pod-device-resources", f"{KUBELET}/{_POD_RESOURCES}"),
             mount("cni", _DEVICE_INFO),
         ],
-    }
+    )
     pod = rollout.pod(
         section,
         selective=True,
@@ -92,11 +91,10 @@ def _daemon_set(rollout: Rollout, section: Object, own: str, config_hash: str) -
             host_volume("cni", f"{_DEVICE_INFO}/"),
         ],
     )
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         _NAME,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"app.kubernetes.io/name": COMPONENT},
         pod=pod,
         config_hash=config_hash,

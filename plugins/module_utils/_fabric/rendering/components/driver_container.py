@@ -24,7 +24,6 @@ from ...common.objects import (
     host_volume,
     mount,
     rule,
-    workload,
 )
 from ..rollout import CRITICAL, Rollout, name_hash, resources_of
 
@@ -163,11 +162,10 @@ def _daemon_set(
     )
     pod["affinity"]["podAntiAffinity"] = _alone_on_its_node()
     pod["nodeSelector"] = {**pod["nodeSelector"], **selector}
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         f"{name}-ds",
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"app": name},
         labels={"kernel": group["kernel"], POD_LABEL: ""},
         pod=pod,
@@ -189,18 +187,18 @@ def _container(
     own = [mount(name, path, read_only=name == "host-run-udev") for name, _path, path, _kind in _VOLUMES]
     own[0] = mount(_VOLUMES[0][0], _VOLUMES[0][2], propagation="Bidirectional")
     built = [{"name": "DTK_OCP_DRIVER_BUILD", "value": "true"}, _toolkit_variable()] if toolkit else []
-    return {
-        "name": driver.DRIVER,
-        "image": _image(rollout, section, group),
-        "imagePullPolicy": "IfNotPresent",
-        "env": [*built, *env],
-        "livenessProbe": _probe(section, "livenessProbe", _LOADED),
-        "readinessProbe": _probe(section, "readinessProbe", _LOADED),
-        "resources": resources_of(section, driver.DRIVER),
-        "securityContext": {"privileged": True, "seLinuxOptions": {"level": "s0"}},
-        "startupProbe": _probe(section, "startupProbe", _READY),
-        "volumeMounts": [*own, *mounts],
-    }
+    return rollout.container(
+        driver.DRIVER,
+        COMPONENT,
+        section,
+        image=_image(rollout, section, group),
+        env=[*built, *env],
+        livenessProbe=_probe(section, "livenessProbe", _LOADED),
+        readinessProbe=_probe(section, "readinessProbe", _LOADED),
+        securityContext={"privileged": True, "seLinuxOptions": {"level": "s0"}},
+        startupProbe=_probe(section, "startupProbe", _READY),
+        volumeMounts=[*own, *mounts],
+    )
 
 
 def _image(rollout: Rollout, section: Object, group: Group) -> str:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from ...checks.ib_kubernetes import END, SECRET, SECRET_KEYS, START
 from ...common.images import older_than
-from ...common.objects import Object, cluster_rbac, field_env, rule, workload
-from ..rollout import CONTROL_PLANE_TOLERATIONS, GPU_TOLERATION, Rollout, merge_tolerations, resources_of
+from ...common.objects import Object, cluster_rbac, field_env, rule
+from ..rollout import CONTROL_PLANE_TOLERATIONS, GPU_TOLERATION, Rollout, merge_tolerations
 
 COMPONENT = "ib-kubernetes"
-SECTION = "ibKubernetes"
 
 _OPTIONAL_KEYS = ("UFM_HTTP_SCHEMA", "UFM_PORT", "UFM_CERTIFICATE")
 _SECONDS = 5
@@ -23,11 +22,8 @@ _SECONDS = 5
 _MOVED = (1, 1, 0)
 
 
-def ib_kubernetes(rollout: Rollout) -> list[Object]:
+def ib_kubernetes(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``ibKubernetes``."""
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
     return [*cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules()), _deployment(rollout, section)]
 
 
@@ -43,12 +39,13 @@ def _rules() -> list[Object]:
 
 def _deployment(rollout: Rollout, section: Object) -> Object:
     program = "/usr/bin/ib-kubernetes" if older_than(rollout.version(COMPONENT, section), _MOVED) else "/ib-kubernetes"
-    container = {
-        "name": COMPONENT,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": [program],
-        "env": [
+    container = rollout.container(
+        COMPONENT,
+        COMPONENT,
+        section,
+        {"requests": {"cpu": "100m", "memory": "300Mi"}},
+        command=[program],
+        env=[
             field_env("K8S_NODE", "spec.nodeName"),
             field_env("POD_NAMESPACE", "metadata.namespace"),
             field_env("POD_UID", "metadata.uid"),
@@ -59,8 +56,7 @@ def _deployment(rollout: Rollout, section: Object) -> Object:
             *(_secret_env(key, section[SECRET]) for key in SECRET_KEYS),
             *(_secret_env(key, section[SECRET], optional=True) for key in _OPTIONAL_KEYS),
         ],
-        "resources": resources_of(section, COMPONENT, {"requests": {"cpu": "100m", "memory": "300Mi"}}),
-    }
+    )
     pod = {
         "affinity": {"nodeAffinity": rollout.near_the_control_plane()},
         "containers": [container],
@@ -74,11 +70,10 @@ def _deployment(rollout: Rollout, section: Object) -> Object:
             rollout.spec.get("deploymentTolerations") or [],
         ),
     }
-    return workload(
+    return rollout.workload(
         "Deployment",
         COMPONENT,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"name": COMPONENT},
         labels={"component": "network", "kubernetes.io/os": "linux", "name": COMPONENT, "type": "infra"},
         pod=pod,

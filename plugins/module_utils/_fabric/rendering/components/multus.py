@@ -21,12 +21,10 @@ from ...common.objects import (
     host_volume,
     mount,
     rule,
-    workload,
 )
-from ..rollout import CRITICAL, Rollout, resources_of
+from ..rollout import CRITICAL, Rollout
 
 COMPONENT = "multus"
-SECTION = "secondaryNetwork.multus"
 CONFIG_MAP = "multus-cni-config"
 CONFIG_FILE = "00-multus.conf"
 DAEMON_SET = "kube-multus-ds"
@@ -40,11 +38,8 @@ _PRIVILEGED = {"privileged": True, "runAsUser": 0}
 _SMALL = {"cpu": "100m", "memory": "50Mi"}
 
 
-def multus(rollout: Rollout) -> list[Object]:
+def multus(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``secondaryNetwork.multus``."""
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
     config = section.get("config") or ""
     found = cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules())
     if config:
@@ -67,7 +62,7 @@ def _rules() -> list[Object]:
 def _daemon_set(rollout: Rollout, section: Object, config: str) -> Object:
     image = rollout.image(COMPONENT, section)
     shell = older_than(rollout.version(COMPONENT, section), MULTUS_THIN_ENTRYPOINT)
-    containers = [_main(rollout, section, image, config, shell=shell)]
+    containers = [_main(rollout, section, config, shell=shell)]
     volumes = [host_volume(CONF_VOLUME, rollout.cni_conf_dir), host_volume("cnibin", rollout.cni_bin_dir)]
     if config:
         volumes.append(config_volume(CONFIG_MAP, CONFIG_MAP, "cni-conf.json", CONFIG_FILE))
@@ -85,11 +80,10 @@ def _daemon_set(rollout: Rollout, section: Object, config: str) -> Object:
         containers=containers,
         volumes=volumes,
     )
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         DAEMON_SET,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"name": COMPONENT},
         labels={"app": COMPONENT, "tier": "node"},
         pod=pod,
@@ -98,7 +92,7 @@ def _daemon_set(rollout: Rollout, section: Object, config: str) -> Object:
     )
 
 
-def _main(rollout: Rollout, section: Object, image: str, config: str, *, shell: bool) -> Object:
+def _main(rollout: Rollout, section: Object, config: str, *, shell: bool) -> Object:
     chosen = f"{_OWN}/{CONFIG_FILE}" if config else "auto"
     args = [
         f"--multus-conf-file={chosen}",
@@ -111,17 +105,17 @@ def _main(rollout: Rollout, section: Object, image: str, config: str, *, shell: 
     mounts = [mount(CONF_VOLUME, _CONF), mount("cnibin", _BIN)]
     if config:
         mounts.append(mount(CONFIG_MAP, _OWN))
-    return {
-        "name": "kube-multus",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/entrypoint.sh" if shell else "/thin_entrypoint"],
-        "args": [*args, "--cni-version=0.3.1"] if shell else args,
-        "resources": resources_of(section, "kube-multus", {"limits": _SMALL, "requests": _SMALL}),
-        "securityContext": _PRIVILEGED,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
-    }
+    return rollout.container(
+        "kube-multus",
+        COMPONENT,
+        section,
+        {"limits": _SMALL, "requests": _SMALL},
+        command=["/entrypoint.sh" if shell else "/thin_entrypoint"],
+        args=[*args, "--cni-version=0.3.1"] if shell else args,
+        securityContext=_PRIVILEGED,
+        terminationMessagePolicy="FallbackToLogsOnError",
+        volumeMounts=mounts,
+    )
 
 
 def _installer(image: str) -> Object:

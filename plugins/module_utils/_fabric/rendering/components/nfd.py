@@ -26,7 +26,6 @@ from ...common.objects import (
     mount,
     namespaced_rbac,
     rule,
-    workload,
 )
 from ..rollout import GPU_TOLERATION, Rollout, merge_node_affinity, merge_tolerations
 
@@ -167,16 +166,8 @@ def _worker(rollout: Rollout, image: str) -> Object:
 
 
 def _workload(kind: str, rollout: Rollout, name: str, pod: Object, config: str, **spec: Any) -> Object:
-    return workload(
-        kind,
-        name,
-        namespace=rollout.namespace,
-        component=COMPONENT,
-        selector={"app": name},
-        pod=pod,
-        config_hash=digest(config) if config else "",
-        **spec,
-    )
+    found = digest(config) if config else ""
+    return rollout.workload(kind, name, COMPONENT, selector={"app": name}, pod=pod, config_hash=found, **spec)
 
 
 def _pod(rollout: Rollout, account: str, container: Object) -> Object:

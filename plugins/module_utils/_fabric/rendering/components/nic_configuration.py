@@ -12,7 +12,7 @@ ConfigMaps for profiles of Spectrum-X (``cmd/nic-configuration-daemon``), and do
 from __future__ import annotations
 
 from ...checks import crds_controllers
-from ...checks.nic_configuration import DEFAULT_SIZE, LOG_LEVEL, SECTION, STORAGE, claim_of, makes_claim
+from ...checks.nic_configuration import DEFAULT_SIZE, LOG_LEVEL, STORAGE, claim_of, makes_claim
 from ...checks.versions import R26_7, Release, controller_release
 from ...common.objects import (
     Object,
@@ -24,10 +24,17 @@ from ...common.objects import (
     host_volume,
     mount,
     rule,
-    workload,
 )
 from ...common.quantities import canonical_quantity
-from ..rollout import CONTROL_PLANE_TOLERATIONS, CRITICAL, GPU_TOLERATION, Rollout, merge_tolerations, resources_of
+from ..rollout import (
+    CONTROL_PLANE_TOLERATIONS,
+    CRITICAL,
+    GPU_TOLERATION,
+    Rollout,
+    merge_tolerations,
+    probe,
+    resources_of,
+)
 
 COMPONENT = "nic-configuration-operator"
 DAEMON = "nic-configuration-daemon"
@@ -104,11 +111,8 @@ _SUPPORTED = {
 }
 
 
-def nic_configuration(rollout: Rollout) -> list[Object]:
+def nic_configuration(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``nicConfigurationOperator``."""
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
     parts = ((COMPONENT, "operator"), (DAEMON, "configurationDaemon"))
     # Both share the kinds and the account, so the newer of them counts.
     versions = [rollout.version(each, section.get(part) or {}) for each, part in parts]
@@ -155,22 +159,19 @@ def _claim(rollout: Rollout, section: Object) -> list[Object]:
 def _deployment(rollout: Rollout, section: Object) -> Object:
     operator = section.get("operator") or {}
     cache = [mount(_FIRMWARE_CACHE, _FIRMWARE_FOLDER)] if claim_of(section) else []
-    container = {
-        "name": "manager",
-        "image": rollout.image(COMPONENT, operator),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/manager"],
-        "env": _variables(section),
-        "livenessProbe": _probe("/healthz", 15, 20),
-        "readinessProbe": _probe("/readyz", 5, 10),
-        "resources": resources_of(
-            operator,
-            COMPONENT,
-            {"limits": {"cpu": "1", "memory": "5Gi"}, "requests": {"cpu": "100m", "memory": "256Mi"}},
-        ),
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": cache,
-    }
+    amounts = {"limits": {"cpu": "1", "memory": "5Gi"}, "requests": {"cpu": "100m", "memory": "256Mi"}}
+    container = rollout.container(
+        "manager",
+        COMPONENT,
+        operator,
+        command=["/manager"],
+        env=_variables(section),
+        livenessProbe=probe("/healthz", 15, 20),
+        readinessProbe=probe("/readyz", 5, 10),
+        resources=resources_of(operator, COMPONENT, amounts),
+        securityContext={"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        volumeMounts=cache,
+    )
     pod = {
         "affinity": {"nodeAffinity": rollout.near_the_control_plane()},
         "containers": [container],
@@ -184,11 +185,10 @@ def _deployment(rollout: Rollout, section: Object) -> Object:
         ),
         "volumes": _cache(section),
     }
-    return workload(
+    return rollout.workload(
         "Deployment",
         COMPONENT,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"app.kubernetes.io/component": COMPONENT},
         annotations={_CONTAINER: "manager"},
         pod=pod,
@@ -199,27 +199,25 @@ def _deployment(rollout: Rollout, section: Object) -> Object:
 def _daemon_set(rollout: Rollout, section: Object) -> Object:
     daemon = section.get("configurationDaemon") or {}
     cache = [mount(_FIRMWARE_CACHE, _FIRMWARE_FOLDER, read_only=True)] if claim_of(section) else []
-    container = {
-        "name": DAEMON,
-        "image": rollout.image(DAEMON, daemon),
-        "imagePullPolicy": "IfNotPresent",
-        "env": [
+    container = rollout.container(
+        DAEMON,
+        DAEMON,
+        daemon,
+        {"limits": {"memory": "5Gi"}, "requests": {"cpu": "100m", "memory": "512Mi"}},
+        env=[
             field_env("NODE_NAME", "spec.nodeName"),
             field_env("NAMESPACE", "metadata.namespace"),
             *_variables(section),
         ],
-        "resources": resources_of(
-            daemon, DAEMON, {"limits": {"memory": "5Gi"}, "requests": {"cpu": "100m", "memory": "512Mi"}}
-        ),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [
+        securityContext={"privileged": True},
+        volumeMounts=[
             mount("sys", "/sys"),
             mount("proc", "/proc"),
             mount("host", "/host"),
             mount("dev", "/dev"),
             *cache,
         ],
-    }
+    )
     pod = rollout.pod(
         daemon,
         selective=True,
@@ -238,11 +236,10 @@ def _daemon_set(rollout: Rollout, section: Object) -> Object:
             *_cache(section),
         ],
     )
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         DAEMON,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"app.kubernetes.io/name": DAEMON},
         labels={"nvidia.com/nic-configuration-daemon": ""},
         annotations={_CONTAINER: DAEMON},
@@ -259,7 +256,3 @@ def _variables(section: Object) -> list[Object]:
 def _cache(section: Object) -> list[Object]:
     claim = claim_of(section)
     return [{"name": _FIRMWARE_CACHE, "persistentVolumeClaim": {"claimName": claim}}] if claim else []
-
-
-def _probe(path: str, delay: int, period: int) -> Object:
-    return {"httpGet": {"path": path, "port": 8081}, "initialDelaySeconds": delay, "periodSeconds": period}

@@ -10,42 +10,37 @@ same since v24.1.0.
 
 from __future__ import annotations
 
-from ...common.objects import Object, host_volume, mount, workload
-from ..rollout import Rollout, resources_of
+from ...common.objects import Object, host_volume, mount
+from ..rollout import Rollout
 
 COMPONENT = "nic-feature-discovery"
-SECTION = "nicFeatureDiscovery"
 
 _FEATURES = "/etc/kubernetes/node-feature-discovery/features.d"
 _RESOURCES = {"limits": {"cpu": "300m", "memory": "150Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}}
 
 
-def nic_feature_discovery(rollout: Rollout) -> list[Object]:
+def nic_feature_discovery(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``nicFeatureDiscovery``."""
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
-    container = {
-        "name": COMPONENT,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/nic-feature-discovery"],
-        "args": ["--v=0", "--logging-format=json"],
-        "resources": resources_of(section, COMPONENT, _RESOURCES),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [mount("features-dir", _FEATURES)],
-    }
+    container = rollout.container(
+        COMPONENT,
+        COMPONENT,
+        section,
+        _RESOURCES,
+        command=["/nic-feature-discovery"],
+        args=["--v=0", "--logging-format=json"],
+        securityContext={"privileged": True},
+        volumeMounts=[mount("features-dir", _FEATURES)],
+    )
     pod = rollout.pod(
         section,
         terminationGracePeriodSeconds=10,
         containers=[container],
         volumes=[host_volume("features-dir", _FEATURES, "DirectoryOrCreate")],
     )
-    daemon_set = workload(
+    daemon_set = rollout.workload(
         "DaemonSet",
         f"{COMPONENT}-ds",
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"name": COMPONENT},
         labels={"app": COMPONENT, "name": COMPONENT, "tier": "node"},
         pod=pod,

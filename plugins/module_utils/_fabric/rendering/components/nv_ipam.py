@@ -16,8 +16,8 @@ from typing import Sequence
 from ...checks.nv_ipam import API_VERSION, POOL_KINDS, config_of
 from ...checks.versions import elects_leader
 from ...common.jsontext import pretty
-from ...common.objects import Object, build, cluster_rbac, config_map, field_env, host_volume, mount, rule, workload
-from ..rollout import CONTROL_PLANE_TOLERATIONS, GPU_TOLERATION, Rollout, merge_tolerations, resources_of
+from ...common.objects import Object, build, cluster_rbac, config_map, field_env, host_volume, mount, rule
+from ..rollout import CONTROL_PLANE_TOLERATIONS, GPU_TOLERATION, Rollout, merge_tolerations, probe
 
 COMPONENT = "nv-ipam"
 SECTION = "nvIpam"
@@ -35,11 +35,8 @@ _STATE = "/var/lib/cni/nv-ipam"
 _SOCKET = f"unix://{_STATE}/daemon.sock"
 
 
-def nv_ipam(rollout: Rollout) -> list[Object]:
+def nv_ipam(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``nvIpam``."""
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
     webhook = bool(section.get("enableWebhook"))
     return [
         *cluster_rbac(NODE, rollout.namespace, COMPONENT, _node_rules()),
@@ -102,19 +99,19 @@ def controller(
     rollout: Rollout, section: Object, arguments: list[str], *, certificate: bool = False, replicas: int = 2
 ) -> Object:
     """Return the Deployment of the controller, which gets the webhook's ``certificate`` where it serves one."""
-    container = {
-        "name": CONTROLLER,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/ipam-controller"],
-        "args": arguments,
-        "env": [field_env("POD_NAMESPACE", "metadata.namespace")],
-        "livenessProbe": _probe("/healthz", 15, 20),
-        "readinessProbe": _probe("/readyz", 5, 10),
-        "resources": resources_of(section, CONTROLLER, {"requests": {"cpu": "100m", "memory": "300Mi"}}),
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [mount("cert", _CERTIFICATES, read_only=True)] if certificate else [],
-    }
+    container = rollout.container(
+        CONTROLLER,
+        COMPONENT,
+        section,
+        {"requests": {"cpu": "100m", "memory": "300Mi"}},
+        command=["/ipam-controller"],
+        args=arguments,
+        env=[field_env("POD_NAMESPACE", "metadata.namespace")],
+        livenessProbe=probe("/healthz", 15, 20),
+        readinessProbe=probe("/readyz", 5, 10),
+        securityContext={"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        volumeMounts=[mount("cert", _CERTIFICATES, read_only=True)] if certificate else [],
+    )
     pod = {
         "affinity": {
             "nodeAffinity": rollout.near_the_control_plane(),
@@ -133,11 +130,10 @@ def controller(
             [{"name": "cert", "secret": {"defaultMode": 420, "secretName": _SERVING_CERT}}] if certificate else []
         ),
     }
-    return workload(
+    return rollout.workload(
         "Deployment",
         CONTROLLER,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"name": CONTROLLER},
         labels=labels_of(CONTROLLER),
         pod=pod,
@@ -153,17 +149,14 @@ def _apart() -> Object:
     return {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def _probe(path: str, delay: int, period: int) -> Object:
-    return {"httpGet": {"path": path, "port": 8081}, "initialDelaySeconds": delay, "periodSeconds": period}
-
-
 def _daemon(rollout: Rollout, section: Object) -> Object:
-    container = {
-        "name": NODE,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/ipam-node"],
-        "args": [
+    container = rollout.container(
+        NODE,
+        COMPONENT,
+        section,
+        {"limits": {"cpu": "300m", "memory": "300Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}},
+        command=["/ipam-node"],
+        args=[
             "--node-name=$(NODE_NAME)",
             "--v=1",
             "--logging-format=json",
@@ -177,19 +170,14 @@ def _daemon(rollout: Rollout, section: Object) -> Object:
             "--cni-log-level=info",
             "--ippools-namespace=$(IPPOOLS_NAMESPACE)",
         ],
-        "env": [field_env("NODE_NAME", "spec.nodeName"), field_env("IPPOOLS_NAMESPACE", "metadata.namespace")],
-        "resources": resources_of(
-            section,
-            NODE,
-            {"limits": {"cpu": "300m", "memory": "300Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}},
-        ),
-        "securityContext": {"privileged": True, "runAsUser": 0},
-        "volumeMounts": [
+        env=[field_env("NODE_NAME", "spec.nodeName"), field_env("IPPOOLS_NAMESPACE", "metadata.namespace")],
+        securityContext={"privileged": True, "runAsUser": 0},
+        volumeMounts=[
             mount("cnibin", "/opt/cni/bin"),
             mount("cniconf", "/etc/cni/net.d/nv-ipam.d"),
             mount("daemonstate", f"{_STATE}/"),
         ],
-    }
+    )
     pod = rollout.pod(
         section,
         serviceAccountName=NODE,
@@ -206,11 +194,10 @@ def _daemon(rollout: Rollout, section: Object) -> Object:
 
 def daemon_set(rollout: Rollout, pod: Object) -> Object:
     """Return the DaemonSet of what runs on each node."""
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         NODE,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"name": NODE},
         labels=labels_of(NODE),
         pod=pod,
@@ -290,14 +277,11 @@ _CONF = "/etc/cni/net.d"
 _AMOUNTS = {"cpu": "100m", "memory": "50Mi"}
 
 
-def nv_ipam_config(rollout: Rollout, pools: Sequence[Object]) -> list[Object]:
+def nv_ipam_config(rollout: Rollout, section: Object, pools: Sequence[Object]) -> list[Object]:
     """Return the objects of ``nvIpam`` with an old release; ``pools`` are the IPPools of a FabricSpec.
 
     Without pools there is no ConfigMap: the controller waits for one.
     """
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
     has_leader = elects_leader(rollout.version(COMPONENT, section))
     arguments = [f"--config-name={_CONFIG_MAP}", "--config-namespace=$(POD_NAMESPACE)"]
     if has_leader:
@@ -327,21 +311,21 @@ def _rules_of_old_controller(has_leader: bool) -> list[Object]:
 
 
 def _old_daemon(rollout: Rollout, section: Object) -> Object:
-    container = {
-        "name": NODE,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/ipam-node"],
-        "env": [field_env("NODE_NAME", "spec.nodeName")],
-        "resources": resources_of(section, NODE, {"limits": _AMOUNTS, "requests": _AMOUNTS}),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [
+    container = rollout.container(
+        NODE,
+        COMPONENT,
+        section,
+        {"limits": _AMOUNTS, "requests": _AMOUNTS},
+        command=["/ipam-node"],
+        env=[field_env("NODE_NAME", "spec.nodeName")],
+        securityContext={"privileged": True},
+        volumeMounts=[
             mount("cnibin", "/host/opt/cni/bin"),
             mount("cni", "/host/etc/cni/net.d"),
             mount("hostlocalcnibin", f"/host{_STATE}/bin"),
             mount("hostlocalcnistate", f"/host{_STATE}/state/host-local"),
         ],
-    }
+    )
     pod = rollout.pod(
         section,
         hostNetwork=True,

@@ -14,12 +14,11 @@ from typing import Sequence
 from ...checks import crds_controllers
 from ...checks.versions import R26_7, Release, controller_release
 from ...common.images import pull_secrets, split_reference
-from ...common.objects import Object, cluster_rbac, field_env, host_volume, mount, rule, workload
-from ..rollout import Rollout, resources_of
+from ...common.objects import Object, cluster_rbac, field_env, host_volume, mount, rule
+from ..rollout import Rollout
 
 COMPONENT = "spectrum-x-operator"
 XPLANE = "xplane"
-SECTION = "spectrumXOperator"
 
 _NAME = "spectrum-x-flowcontroller"
 _OPEN_VSWITCH = "/var/run/openvswitch/"
@@ -33,11 +32,8 @@ _READ = ["get", "list", "watch"]
 _EVERY_VERB = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
-def spectrum_x(rollout: Rollout) -> list[Object]:
+def spectrum_x(rollout: Rollout, section: Object) -> list[Object]:
     """Return the objects of ``spectrumXOperator``."""
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
     release = controller_release(rollout.version(COMPONENT, section), rollout.settings)
     return [
         *crds_controllers.spectrum_x(release),
@@ -65,32 +61,26 @@ def _rules(release: Release) -> list[Object]:
 
 
 def _daemon_set(rollout: Rollout, section: Object, folders: Sequence[tuple[str, str]]) -> Object:
-    container = {
-        "name": _NAME,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/flowcontroller"],
-        "args": ["--metrics-bind-address=0", "--health-probe-bind-address=0"],
-        "env": [
+    container = rollout.container(
+        _NAME,
+        COMPONENT,
+        section,
+        command=["/flowcontroller"],
+        args=["--metrics-bind-address=0", "--health-probe-bind-address=0"],
+        env=[
             *_xplane(rollout, section.get("xPlane")),
             field_env("POD_NAMESPACE", "metadata.namespace"),
             field_env("NODE_NAME", "spec.nodeName"),
         ],
-        "resources": resources_of(section, _NAME),
-        "securityContext": {
-            "capabilities": {"drop": ["ALL"]},
-            "privileged": True,
-            "runAsGroup": 0,
-            "runAsUser": 0,
-        },
-        "volumeMounts": [
+        securityContext={"capabilities": {"drop": ["ALL"]}, "privileged": True, "runAsGroup": 0, "runAsUser": 0},
+        volumeMounts=[
             mount("proc", "/proc"),
             mount("sys", "/sys"),
             mount("ovs", _OPEN_VSWITCH),
             mount("ovs-systemd-config", _OPEN_VSWITCH_SETTINGS),
             *(mount(volume, folder) for volume, folder in folders),
         ],
-    }
+    )
     pod = rollout.pod(
         section,
         selective=True,
@@ -108,11 +98,10 @@ def _daemon_set(rollout: Rollout, section: Object, folders: Sequence[tuple[str, 
             host_volume("host-cni-bin", rollout.cni_bin_dir, "DirectoryOrCreate"),
         ],
     )
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         _NAME,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"control-plane": _NAME},
         annotations={"kubectl.kubernetes.io/default-container": _NAME},
         pod=pod,

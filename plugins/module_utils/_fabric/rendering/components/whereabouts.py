@@ -24,9 +24,8 @@ from ...common.objects import (
     host_volume,
     mount,
     rule,
-    workload,
 )
-from ..rollout import Rollout, resources_of
+from ..rollout import Rollout
 
 COMPONENT = "whereabouts"
 SECTION = "secondaryNetwork.ipamPlugin"
@@ -90,11 +89,8 @@ exec "${CONTROL_LOOP:-/ip-control-loop}" -log-level verbose
 START_WITHOUT_LOOP = _INSTALL + "refresh\n"
 
 
-def whereabouts(rollout: Rollout, node_slices: bool) -> list[Object]:
+def whereabouts(rollout: Rollout, section: Object, node_slices: bool) -> list[Object]:
     """Return the objects of ``secondaryNetwork.ipamPlugin``; ``node_slices``: a network asks for slices per node."""
-    section = rollout.section(SECTION)
-    if section is None:
-        return []
     version = rollout.version(COMPONENT, section)
     found = cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(version), role="whereabouts-cni")
     found.append(config_map("whereabouts-config", rollout.namespace, COMPONENT, {"cron-expression": _SCHEDULE}))
@@ -126,7 +122,6 @@ def _daemon_set(rollout: Rollout, section: Object, start: str) -> Object:
     container = {
         **_container(rollout, section, COMPONENT),
         "command": ["/bin/sh", "-c", start],
-        "resources": resources_of(section, COMPONENT, {"limits": _LIMITS, "requests": _REQUESTS}),
         "securityContext": {"privileged": True},
         "volumeMounts": [
             mount("cnibin", "/host/opt/cni/bin"),
@@ -145,11 +140,10 @@ def _daemon_set(rollout: Rollout, section: Object, start: str) -> Object:
             config_volume("cron-scheduler-configmap", "whereabouts-config", "cron-expression", "config"),
         ],
     )
-    return workload(
+    return rollout.workload(
         "DaemonSet",
         COMPONENT,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"name": COMPONENT},
         labels={"app": COMPONENT, "tier": "node"},
         pod=pod,
@@ -162,7 +156,6 @@ def _controller(rollout: Rollout, section: Object, name: str, program: str) -> O
     container = {
         **_container(rollout, section, name),
         "command": [program],
-        "resources": resources_of(section, name, {"limits": _LIMITS, "requests": _REQUESTS}),
         "volumeMounts": [mount("cron-scheduler-configmap", "/cron-schedule")],
     }
     pod = {
@@ -171,11 +164,10 @@ def _controller(rollout: Rollout, section: Object, name: str, program: str) -> O
         "serviceAccountName": COMPONENT,
         "volumes": [config_volume("cron-scheduler-configmap", "whereabouts-config", "cron-expression", "config")],
     }
-    return workload(
+    return rollout.workload(
         "Deployment",
         name,
-        namespace=rollout.namespace,
-        component=COMPONENT,
+        COMPONENT,
         selector={"app": name},
         pod=pod,
         config_hash=digest(_SCHEDULE),
@@ -221,12 +213,5 @@ def _deployment_placing(rollout: Rollout, section: Object) -> Object:
 
 
 def _container(rollout: Rollout, section: Object, name: str) -> Object:
-    return {
-        "name": name,
-        "image": rollout.image(COMPONENT, section),
-        "imagePullPolicy": "IfNotPresent",
-        "env": [
-            field_env("NODENAME", "spec.nodeName"),
-            field_env("WHEREABOUTS_NAMESPACE", "metadata.namespace"),
-        ],
-    }
+    env = [field_env("NODENAME", "spec.nodeName"), field_env("WHEREABOUTS_NAMESPACE", "metadata.namespace")]
+    return rollout.container(name, COMPONENT, section, {"limits": _LIMITS, "requests": _REQUESTS}, env=env)
