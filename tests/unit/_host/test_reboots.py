@@ -126,6 +126,15 @@ class TestBefore:
         del kernel.tree.errors[path]
         assert applied(kernel, **WISH)["reboot_required"], "nothing is remembered of it"
 
+    def test_a_kernel_that_kexec_would_start_instead_holds_the_reboot_back(self) -> None:
+        kernel = waiting()
+        kernel.tree.add_file("/sys/kernel/kexec_loaded", "1\n")
+        outcome = applied(kernel, **WISH)
+        assert statuses(outcome) == {"kernel_arguments:reboot": "refused", "reboot:kexec": "refused"}
+        assert "kexec --unload, and run again" in detail(outcome, "reboot:kexec")
+        kernel.tree.add_file("/sys/kernel/kexec_loaded", "0\n")
+        assert applied(kernel, **WISH)["reboot_required"], "nothing is remembered of it"
+
     def test_check_mode_tells_before_anything_is_set(self) -> None:
         kernel = two_kernels(gone=INITRD)
         kernel.run(["update-grub"], 1.0)

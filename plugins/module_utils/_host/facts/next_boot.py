@@ -56,6 +56,7 @@ UNKNOWN: NextBoot = {
     "modules": False,
     "lacks": [],
     "fabric_manager": [],
+    "kexec": False,
 }
 
 
@@ -151,6 +152,8 @@ def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
         drivers.add(RDMA_DRIVER)
     running = facts["system"]["kernel"]
     found = read_next_boot(probe, running, drivers)
+    # For shutdown -r this is a request for kexec (systemd, src/systemctl/systemctl-compat-shutdown.c).
+    found["kexec"] = probe.text("/sys/kernel/kexec_loaded") == "1"
     nvlink = facts.get("nvlink")
     if nvlink is not None and nvlink["service"] == FABRIC_MANAGER and nvlink["state"]["active"]:
         found["fabric_manager"] = _other_release(probe, found["kernel"] or running)
@@ -196,6 +199,7 @@ def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBo
         "modules": _has_modules(probe, kernel or running) or not _has_modules(probe, running),
         "lacks": lacks,
         "fabric_manager": [],
+        "kexec": False,
     }
 
 

@@ -356,7 +356,8 @@ class Digest(TypedDict):
 class NextBoot(TypedDict):
     """What the next boot starts (next_boot.py); without a kernel, it is unknown.
 
-    ``fabric_manager`` has its version and that of the GPU driver, if they differ.
+    ``fabric_manager`` has its version and that of the GPU driver, if they differ. ``kexec`` says whether a kernel is
+    loaded that a reboot starts without firmware and boot loader.
     """
 
     kernel: str | None
@@ -368,6 +369,7 @@ class NextBoot(TypedDict):
     modules: bool
     lacks: list[str]
     fabric_manager: list[str]
+    kexec: bool
 
 
 class Initramfs(TypedDict):

@@ -34,6 +34,11 @@ _UNTOLD = (
     "the kernel of the next boot is in no file that this release reads, so it was not checked for completeness and "
     "drivers"
 )
+_KEXEC = (
+    "a kernel is loaded for kexec (/sys/kernel/kexec_loaded), which the reboot would start as it is: with neither "
+    "boot loader nor a reset of the cards, so kernel arguments, initial RAM disk and firmware stay as they were; next: "
+    "kexec --unload, and run again"
+)
 _HELD = "held back: the reboot is refused"
 
 
@@ -158,6 +163,8 @@ def hold_reboots(plan: Plan, context: Context, missed: str, unread: Mapping[str,
         reported = {of_driver.noticed(text) for text in of_driver_now}
         notices = [*(text for text in notices if text not in reported), *_notices(next_boot, kernel, running)]
     found += [_refusal(kernel or running, running, _Problem(*gap)) for gap in unread.items()]
+    if next_boot["kexec"]:
+        found.append(_refusal(kernel or running, running, _Problem("kexec", _KEXEC)))
     gpus = forecast(context.actual)
     notices += gpus.notices
     if gpus.problem:
