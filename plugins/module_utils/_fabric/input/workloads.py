@@ -73,7 +73,9 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
             _check_texts(metadata, "labels", place.at("metadata"), True)
         namespace = resource.namespace or "default"
-        given = {key: place.at("metadata", "annotations", key) for key in _ASKING if key in annotations}
+        # Charts leave it empty, which Multus takes for none (pkg/k8sclient/k8sclient.go, GetPodNetwork).
+        keys = [key for key in _ASKING if key in annotations and (annotations[key] or key != NETWORKS)]
+        given = {key: place.at("metadata", "annotations", key) for key in keys}
         asked: list[str] = []
         for key, where in given.items():
             asked += _check_networks(annotations[key], namespace, _ASKING[key] or namespace, where, around)
