@@ -15,7 +15,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Tuple
 Release = Tuple[int, int, int]
 
 SHARED, SRIOV = "rdma-shared-device-plugin", "sriov-device-plugin"
-MODULE, LINK, FREE, MTU, PCI, NETNS, VLAN = "module", "link", "free", "mtu", "pci", "netns", "vlan"
+MODULE, LINK, FREE, MTU, PCI, VF, NETNS, VLAN = "module", "link", "free", "mtu", "pci", "vf", "netns", "vlan"
 ESWITCH, LEGACY, SWITCHDEV, BRIDGED = "eswitch", "legacy", "switchdev", "bridged switchdev"
 DRIVER, PART, NOT_KERNEL, PROGRAM, PODS = "driver", "part", "not kernel", "program", "pods"
 """Kinds of needs. Those of a ``program`` are held against the input, of the driver for a ``part`` of the traffic by the
@@ -197,6 +197,15 @@ NEEDS: tuple[Need, ...] = (
         "VFs of Ethernet ports, whose MAC addresses and VLANs it sets",
         "use a SriovIBNetwork there",
         "sriov-cni: README",
+    ),
+    Need(
+        ("sriov", "ib-sriov"),
+        VF,
+        (),
+        "VFs whose port is on the node: it looks that up by physfn",
+        "make VFs (vfs, numVfs), or use a HostDeviceNetwork",
+        "sriov-cni#206; sriov-cni, ib-sriov-cni: getVfInfo of pkg/config",
+        seen=r"failed to get VF information",
     ),
     Need(
         ("sriov",),

@@ -50,6 +50,7 @@ class Port(NamedTuple):
     eswitch: str = ""
     vf_settings: Any = None
     vlan: int = 0
+    is_vf: bool = True
 
 
 class Host(NamedTuple):
@@ -230,6 +231,9 @@ _JUDGES: Mapping[str, Callable[[Need, Host, Port, Any], str]] = {
         f"it is {port.mtu}, the network's {mtu}" if isinstance(mtu, int) and port.mtu and port.mtu < mtu else ""
     ),
     table.PCI: lambda _need, _host, port, _mtu: "" if port.is_pci else f"it is {port.kind or 'no device of PCI'}",
+    table.VF: lambda _need, _host, port, _mtu: (
+        "" if port.is_vf else "pods get a port itself, or a VF that a virtual machine has"
+    ),
     table.NETNS: lambda need, host, _port, _mtu: (
         f"they are {host.netns}" if host.netns and host.netns not in need.want else ""
     ),
@@ -291,7 +295,7 @@ def _of_network(
 def _port(host: Host, function: Function) -> Port:
     link, port = _LAYERS.get(function.link, ""), host.ports.get(function.port[0]) if function.port else None
     if port is None:
-        return Port(link, None, None)
+        return Port(link, None, None, is_vf=bool(function.port))
     of_vf = (one for first, last, one in spans(port.vf_settings) if first <= function.number <= last)
     return Port(link, None, None, eswitch=port.eswitch, vlan=(next(of_vf, None) or {}).get("vlan") or 0)
 

@@ -131,6 +131,8 @@ UNMET: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         for kernel in ("4.18.0-477.10.1.el8_8", "5.14.0-284.11.1.el9_2")
     ),
     ({**sriov(), **network({"type": "sriov"}, OF_VF)}, {**IB, "vfs": 1}, "sriov needs VFs of Ethernet ports"),
+    ({**sriov(), **network({"type": "sriov"}, OF_VF)}, ETHER, "by physfn: pods get a port itself, or a VF that a"),
+    ({**sriov(), **network({"type": "ib-sriov"}, OF_VF)}, IB, "ib-sriov needs VFs whose port is on the node"),
     *(
         (
             {**sriov(), **network({"type": "sriov"}, OF_VF)},
