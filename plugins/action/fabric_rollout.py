@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import (
     Domains,
     Turns,
+    canary_notice,
     down_notice,
     turn_notices,
     turns_of,
@@ -102,6 +103,8 @@ class ActionModule(ClusterAction):
         due = [turn.host for turn in found.turns if turn.due]
         found = with_refused(found, {host: why_not_interrupted(host, variables, api_servers) for host in due})
         notices = turn_notices(found, variables, removes=removes)
+        if found.turns and not any(turn.canary for turn in found.turns):
+            notices += canary_notice(canaries)
         if found.turns:
             of_fabric = nodes_of(arguments["hosts"], variables).values()
             notices += down_notice({node: read["down"][node] for node in of_fabric if node in read["down"]})

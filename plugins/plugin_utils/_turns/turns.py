@@ -201,6 +201,11 @@ def skip_notice(hosts: Sequence[str]) -> list[str]:
     return _naming(f"without a turn, as their nodes have the label {SKIP_NODE}", hosts)
 
 
+def canary_notice(hosts: Sequence[str]) -> list[str]:
+    """Return the notice that names canaries after which nobody waits."""
+    return _naming("no canary goes first, as none of them has a turn in this run", hosts)
+
+
 def down_notice(nodes: Mapping[str, str]) -> list[str]:
     """Return the notice that names nodes which are out of service already, each with why.
 

@@ -223,7 +223,9 @@ def test_canaries_go_first_and_those_outside_of_the_limit_of_the_run_have_no_tur
         assert find(due, canaries=canaries)["notices"][0].endswith(": a, b, c")
     assert turns(find(due, limit="a,b")) == ["a", "b"]
     assert find(due, limit="a,b")["total"] == 3
-    assert [turn["canary"] for turn in find(due, limit="a,b", canaries="c")["turns"].values()] == [False, False]
+    without = find(due, limit="a,b", canaries="c")
+    assert [turn["canary"] for turn in without["turns"].values()] == [False, False]
+    assert "no canary goes first, as none of them has a turn in this run: c" in without["notices"]
     assert [turn["canary"] for turn in find(due, canaries="rdma_fabric:!c")["turns"].values()] == [True, True, False]
 
 
