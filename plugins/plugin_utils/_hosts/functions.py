@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
     Offer,
     PodInterface,
     given_by,
+    given_offers,
     giving_objects,
     offers_of,
 )
@@ -156,7 +157,8 @@ class GivenAway(NamedTuple):
 def given_away(spec: Mapping[str, Any]) -> GivenAway:
     """Return what the cluster objects of a FabricSpec give to pods of the hosts' own, whoever makes it."""
     objects = giving_objects(spec)
-    return GivenAway([each for each in offers_of(objects) if each.plugin == SRIOV], given_by(objects))
+    offers = [*offers_of(objects), *(each for each in given_offers(objects) if each.pod)]
+    return GivenAway([each for each in offers if each.plugin == SRIOV], given_by(objects))
 
 
 def uplinks_given_away(given: GivenAway, document: Document) -> list[Violation]:

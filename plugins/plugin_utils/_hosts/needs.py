@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.functions import node_state
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
     Offer,
+    given_offers,
     giving_objects,
     offers_of,
 )
@@ -82,10 +83,11 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
     if not hosts or not spec.get("version"):
         return Held([], [])
     try:
-        offers, whole = offers_of(giving_objects(spec)), len(hosts) == len(spec["hosts"])
+        objects, whole = giving_objects(spec), len(hosts) == len(spec["hosts"])
     except InvalidInput:
         # Who renders it says why.
         return Held([], [])
+    offers = [*offers_of(objects), *given_offers(objects)]
     models: dict[str, list[str]] = {}
     pools: dict[str, list[str]] = {}
     for each in documents:
@@ -108,6 +110,8 @@ def held(spec: Mapping[str, Any], documents: Sequence[Document]) -> Held:
         for several, names in pools.items()
     ]
     for (offer, found), first in zip(taken, before):
+        if not offer.pod and any(found.values()):
+            continue  # which nodes it is for is not known
         near = [*_of_nodes(offer, first, found, hosts)]
         unmet += [*_of_resource(offer, found, hosts, whole and not near), *near]
         unmet += _taken_before(offer, first, found, hosts) if spec.get("function_policies") else []

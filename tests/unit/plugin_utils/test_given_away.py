@@ -182,6 +182,17 @@ def test_what_an_operator_gives_away_is_refused_as_well() -> None:
     assert refused(by_operator(spec_of(policy({"pciAddresses": [RAIL1]}))), document(MEMBER)) == []
 
 
+def test_a_device_plugin_that_is_given_as_it_is_gives_uplinks_away_as_well() -> None:
+    item = {"resourceName": "hostdev", "resourcePrefix": "nvidia.com", "selectors": VENDOR}
+    data = {"config.json": json.dumps({"resourceList": [item]})}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sriovdp-config"}, "data": data}
+    pod = {"containers": [], "volumes": [{"name": "c", "configMap": {"name": "sriovdp-config"}}]}
+    plugin = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "p"}}
+    plugin["spec"] = {"template": {"spec": pod}}
+    assert len(refused(spec_of(objects=[config, plugin]), document(BOND, MEMBER))) == 1
+    assert refused(spec_of(objects=[config]), document(BOND, MEMBER)) == []
+
+
 def said(spec: dict[str, Any], *documents: dict[str, Any]) -> list[str]:
     given = given_away(spec)
     found = [notice for each in documents for notice in ports_without_functions(given, each)]

@@ -557,6 +557,38 @@ def test_a_port_that_a_plugin_leaves_out_for_a_need_is_not_counted() -> None:
     assert judge(shared({"ifNames": ["rail0"]}), *hosts).devices == ["resource rdma/a: 1 device on 2 hosts, 0 on b"]
 
 
+def manifests(selectors: dict[str, Any], reader: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return a device plugin's ConfigMap as a user has it, and the DaemonSet that mounts it."""
+    item = {"resourcePrefix": "mellanox.com", "resourceName": "vf", "selectors": {"vendors": ["15b3"], **selectors}}
+    data = {"config.json": json.dumps({"resourceList": [item]})}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sriovdp-config"}, "data": data}
+    volumes = [{"name": "config-volume", "configMap": {"name": "sriovdp-config"}}]
+    template = {"spec": {"containers": [{"image": "x/y:latest"}], "volumes": volumes, **(reader or {})}}
+    plugin = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "p"}, "spec": {"template": template}}
+    return {"objects": [config, *([] if reader is None else [plugin])]}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "reader", "unmet", "devices"),
+    [
+        # k8snetworkplumbingwg/sriov-network-device-plugin, issues 223 and 386
+        ({"drivers": ["mlx5_ib"]}, {}, "no device for pods on ", "0 on a, b"),
+        ({"devices": ["1018"]}, None, "vendors 15b3, devices 1018: no port of 2 hosts fits", "0 on a, b"),
+        ({"pfNames": ["rail0#0-1"]}, {}, "no device for pods on b: rail0 has 0 VFs", "2 devices on 1 host, 0 on b"),
+        # Without what reads it, its nodes are not known; a node affinity of others is not read.
+        ({"pfNames": ["rail0#0-1"]}, None, "", "2 devices on 1 host, 0 on b"),
+        ({"pfNames": ["rail0#0-1"]}, {"affinity": {"x": [1]}}, "", "2 devices on 1 host, 0 on b"),
+        ({}, {"nodeSelector": {"gpu": "yes"}}, "", "no host has the labels of its plugin"),
+    ],
+)
+def test_configurations_that_are_given_as_they_are_count_as_well(
+    selectors: dict[str, Any], reader: dict[str, Any] | None, unmet: str, devices: str
+) -> None:
+    found = judge(manifests(selectors, reader), document("a", vfs=2), document("b"))
+    assert found.devices == [f"resource mellanox.com/vf: {devices}"]
+    assert {text.startswith(f"resource mellanox.com/vf: {unmet}") for text in found.unmet} == {True for _ in unmet}
+
+
 def test_resources_with_as_many_devices_share_a_line_and_a_device_is_of_the_first() -> None:
     items = [
         {"resourceName": name, "resourcePrefix": "nvidia.com", "selectors": {"vendors": ["15b3"], "pfNames": names}}

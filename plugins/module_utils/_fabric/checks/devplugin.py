@@ -69,6 +69,17 @@ def check_sriov(given: Any) -> Verdict:
 
 CHECKS: dict[str, Callable[[Any], Verdict]] = {"rdma_shared": check_rdma_shared, "sriov": check_sriov}
 """The check of each kind of device plugin."""
+_KEYS = {"configList": "rdma_shared", "resourceList": "sriov"}
+_CONFIG_MAPS = {"rdma-devices": "rdma_shared", "network-operator-sriovdp-config": "sriov", "sriovdp-config": "sriov"}
+
+
+def kind_of(name: str, text: str) -> str:
+    """Return which device plugin a text in a ConfigMap of this name configures, empty for none.
+
+    A name that the operators and the plugins' own manifests use says what even broken text was meant to be.
+    """
+    kinds = [kind for word, kind in _KEYS.items() if f'"{word}"' in text]
+    return kinds[0] if len(kinds) == 1 else _CONFIG_MAPS.get(name, "")
 
 
 def selector_groups(path: str, given: Any) -> list[tuple[str, Config]]:

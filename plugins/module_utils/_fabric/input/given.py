@@ -41,13 +41,6 @@ _INSTALLERS: Mapping[tuple[str, str], tuple[Path, ...]] = {
 }
 """Where objects that install others name what they install, by group and kind; ``_EACH`` is any item of a list."""
 
-_PLUGIN_KEYS = {"configList": "rdma_shared", "resourceList": "sriov"}
-_PLUGIN_NAMES = {
-    "rdma-devices": "rdma_shared",
-    "network-operator-sriovdp-config": "sriov",
-    "sriovdp-config": "sriov",
-}
-
 
 def check_given(resource: Resource) -> list[str]:
     """Judge one object that is applied as given; return the device resources that its configuration offers."""
@@ -106,9 +99,7 @@ def _configurations(resource: Resource) -> Iterator[tuple[Place, str, str]]:
         return
     for key, text in data.items():
         if isinstance(key, str) and isinstance(text, str):
-            # A name that the operators and the plugins' own manifests use says what even broken text was meant to be.
-            kinds = [kind for word, kind in _PLUGIN_KEYS.items() if f'"{word}"' in text]
-            kind = kinds[0] if len(kinds) == 1 else _PLUGIN_NAMES.get(resource.name, "")
+            kind = devplugin.kind_of(resource.name, text)
             if kind:
                 yield resource.place.at("data", key), kind, text
 

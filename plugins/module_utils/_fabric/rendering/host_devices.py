@@ -14,6 +14,7 @@ from ..checks import devplugin, nad
 from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, unmet
 from ..checks.driver_container import WAIT_LABEL
 from ..common.images import older_than, split_reference, version_numbers
+from ..common.objects import items_of, mapping_of, pod_of, texts_of
 from .components.device_plugins import CONFIG_KEY, DEVICE_PLUGINS
 from .render import cluster_rollout, objects_of, of_node_policies, render
 
@@ -26,7 +27,8 @@ _COMPONENT = "app.kubernetes.io/component"
 class Offer(NamedTuple):
     """One resource of a device plugin: its sets of selectors, and the pod of the plugin with its nodes.
 
-    ``plugin`` is the component, ``release`` its numbers, None for a current one.
+    ``plugin`` is the component, ``release`` its numbers, None for a current one. ``pod`` is empty where its
+    nodes are not known: of a configuration that is given without what reads it.
     """
 
     plugin: str
@@ -86,15 +88,11 @@ def giving_objects(spec: Mapping[str, Any]) -> list[Body]:
 
 def offers_of(objects: Sequence[Body]) -> list[Offer]:
     """Return what device plugins among rendered objects offer of network functions."""
-    configs = {
-        (each["metadata"].get("namespace"), each["metadata"]["name"]): each["data"][CONFIG_KEY]
-        for each in objects
-        if each["kind"] == "ConfigMap" and CONFIG_KEY in (each.get("data") or {})
-    }
+    configs = _configurations(objects)
     found = []
     for body in objects:
-        plugin = (body["metadata"].get("labels") or {}).get(_COMPONENT)
-        if body["kind"] != "DaemonSet" or plugin not in (SHARED, SRIOV):
+        plugin = _component_of(body)
+        if not plugin:
             continue
         pod = body["spec"]["template"]["spec"]
         version = split_reference(pod["containers"][0]["image"])["version"]
@@ -102,6 +100,42 @@ def offers_of(objects: Sequence[Body]) -> list[Offer]:
             text = configs.get((body["metadata"].get("namespace"), (volume.get("configMap") or {}).get("name")))
             found += [] if text is None else _resources(plugin, text, pod, version)
     return found
+
+
+def given_offers(objects: Sequence[Body]) -> list[Offer]:
+    """Return what ConfigMaps of device plugins that are given as such offer, by the DaemonSets that mount them."""
+    readers: dict[Any, Body] = {}
+    for body in objects:
+        if body["kind"] == "DaemonSet":
+            for _index, volume in items_of(pod_of(dict(body)), "volumes"):
+                name = mapping_of(volume.get("configMap")).get("name")
+                readers.setdefault((body["metadata"].get("namespace"), name), body)
+    found = []
+    for (namespace, name), text in _configurations(objects).items():
+        reader = readers.get((namespace, name))
+        kind = devplugin.kind_of(name, text)
+        if kind and not (reader and _component_of(reader)):
+            pod = pod_of(dict(reader or {})) or {}
+            images = [str(each.get("image") or "") for _index, each in items_of(pod, "containers")]
+            version = split_reference(images[0])["version"] if images else ""
+            placed = {"nodeSelector": texts_of(pod, "nodeSelector")} if reader and not pod.get("affinity") else {}
+            found += _resources(SRIOV if kind == "sriov" else SHARED, text, placed, version)
+    return found
+
+
+def _component_of(body: Body) -> str:
+    """Return which device plugin a DaemonSet of ours is, empty for any other object."""
+    label = mapping_of(mapping_of(body.get("metadata")).get("labels")).get(_COMPONENT)
+    return str(label) if body.get("kind") == "DaemonSet" and label in (SHARED, SRIOV) else ""
+
+
+def _configurations(objects: Sequence[Body]) -> dict[tuple[Any, Any], str]:
+    """Return the configurations in ConfigMaps among objects, by namespace and name."""
+    return {
+        (each["metadata"].get("namespace"), each["metadata"]["name"]): each["data"][CONFIG_KEY]
+        for each in objects
+        if each["kind"] == "ConfigMap" and isinstance(mapping_of(each.get("data")).get(CONFIG_KEY), str)
+    }
 
 
 def _resources(plugin: str, text: str, pod: Body, version: str) -> list[Offer]:
