@@ -103,7 +103,7 @@ class SigningKey(TypedDict):
 
 
 class Openib(TypedDict):
-    """Whether the vendor's service loads the driver at boot, and whether it may be stopped (driver/openib.py)."""
+    """Whether the vendor's service loads the driver at boot, and whether it may be stopped (openib.py)."""
 
     onboot: bool | None
     may_stop: bool | None

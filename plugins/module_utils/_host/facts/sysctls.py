@@ -12,7 +12,7 @@ from ..machine.access import HostError
 from ..machine.probe import Probe, files_by_name, printable
 from ..spec import sysctls
 from ..spec.host import HostSpec
-from .driver import openib
+from . import openib
 from .settings_shapes import Later, Settings
 from .tuned import read_tuned, reapplies_sysctls
 

@@ -17,11 +17,10 @@ from typing import Callable, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
 
-from ..facts import qos_paths, uplink
+from ..facts import openib, qos_paths, uplink
 from ..facts.cloud_init import public_names as public_cloud_names
 from ..facts.cloud_init import public_settings
 from ..facts.devices import MELLANOX
-from ..facts.driver import openib
 from ..facts.eswitch import SHOW_DEVICES, features_command, steering_command
 from ..facts.eswitch import show_command as show_eswitch
 from ..facts.firmware import BLUEFIELD, QUERY_SECONDS, RIGHTS_TOOLS, TOOLS, card_of, query_command, rights_command

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import openib
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import openib
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import public_part
 from ansible_collections.rdma.fabric.tests.unit._host.driver.test_driver_plan import (
     CONSENTED,

@@ -23,7 +23,8 @@ from ...engine.steps import (
     is_executable,
     make_step,
 )
-from ...facts.driver import blockers, openib
+from ...facts import openib
+from ...facts.driver import blockers
 from ...facts.driver.status import (
     UNREAD,
     builds_to_replace,

@@ -14,14 +14,13 @@ import re
 from ...machine.probe import Probe, natural, printable
 from ...spec.driver import DriverSpec
 from ...spec.driver_families import FIRMWARE_UPDATER, Family, family_of, header_patterns, headers_of
-from .. import module_graph
+from .. import module_graph, openib
 from ..driver_shapes import Built, DriverState, Identity, Loaded, OnDisk
 from ..host_state import NETDEV_DRIVER
 from ..kernel import CONTAINER_BLACKLIST, MODULES, SYS_MODULE, LoadedModule, parse_modules
 from ..own_files import JOURNAL
 from ..remote_storage import read_mounts
 from ..shapes import System
-from . import openib
 from .blockers import CONTAINER_LOCK, read_open_files
 from .modules import LONGEST, beginning_of_module, build_id, read_initrd, read_key
 

@@ -17,11 +17,11 @@ from ...spec.driver_version import (
     parse_installed,
     parse_packaged,
 )
-from .. import module_graph
+from .. import module_graph, openib
 from ..driver_shapes import DriverState, Identity, Loaded, OnDisk
 from ..host_state import NETDEV_DRIVER, HostState
 from ..shapes import Stack
-from . import blockers, openib
+from . import blockers
 
 # The state of a host whose driver was not read, such as a recorded one: everything is unknown.
 UNREAD: DriverState = {

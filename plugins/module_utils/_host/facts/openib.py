@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ..driver_shapes import Openib
+from .driver_shapes import Openib
 
 FILE = "/etc/infiniband/openib.conf"
 SYSCTL_SCRIPT = "/sbin/sysctl_perf_tuning"
