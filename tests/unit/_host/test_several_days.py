@@ -16,7 +16,8 @@ from ansible_collections.rdma.fabric.tests.unit._host import full_hosts, igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import queues
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
-from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import PORT
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.qos import tos_memory
+from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import DEVICE, PORT
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
@@ -86,6 +87,21 @@ def test_directories_of_former_names_go_with_the_setting() -> None:
     assert kernel.list(RDMA_CM) == ["mlx5_rail2"]
     day(kernel, {})
     assert kernel.list(RDMA_CM) == []
+
+
+def test_a_removal_that_is_killed_once_the_device_has_its_name_back_still_resets_its_type_of_service() -> None:
+    kernel = full_hosts.HOSTS["mlx5"].host()
+    day(kernel, {"pci": PF, "rdma_name": "mlx5_rail0", "qos": {"tos": 106}})
+    calm = kernel.twin()
+    apply(calm, check_spec(CONSENTS), REMOVE, None, calm)
+    for number in range(len(calm.mutations)):
+        killed = kernel.twin()
+        killed.disturb(number, KILL)
+        with contextlib.suppress(Killed):
+            apply(killed, check_spec(CONSENTS), REMOVE, None, killed)
+        killed.revive()
+        day(killed, {})
+        assert (killed.list(RDMA_CM), killed.read(tos_memory(DEVICE))) == ([], "0\n"), number
 
 
 def test_a_killed_run_whose_wish_is_dropped_leaves_no_file_behind() -> None:

@@ -79,7 +79,7 @@ def read_qos(
     """Return the QoS of the host if any interface of the spec sets QoS.
 
     ``ports`` are by interface name; the other keys are those of the host: ``lldpad``, ``mlnx_qos``, ``configfs``
-    (mounted), ``rdma_cm`` (its directory in configfs exists).
+    (mounted), ``rdma_cm`` (its directory in configfs exists), ``renamed`` (with a directory of no present device).
     """
     wanted = [(interface, asked(desired, interface)) for interface in interfaces]
     ports = {}
@@ -96,6 +96,7 @@ def read_qos(
         "mlnx_qos": any(map(probe.host.exists, _MLNX_QOS)),
         "configfs": bool(probe.names(qos_paths.CONFIGFS)),
         "rdma_cm": probe.host.exists(qos_paths.RDMA_CM),
+        "renamed": not {*probe.names(qos_paths.RDMA_CM)} <= {device["name"] for device in rdma},
     }
 
 

@@ -127,6 +127,7 @@ class HostQos(TypedDict):
     mlnx_qos: bool
     configfs: bool
     rdma_cm: bool
+    renamed: bool
 
 
 class Neighbours(TypedDict):

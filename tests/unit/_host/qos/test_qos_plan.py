@@ -55,7 +55,7 @@ def planned(settings: Any, state: Any, **changes: Any) -> list[Any]:
 
 
 def with_port(state: Any, name: str = "ens1", **port: Any) -> Any:
-    of_host = {"lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
+    of_host = {"lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False, "renamed": False}
     ports = {name: {"files": [], "dcb": "yes", "rdma": None, **port}}
     return {**state, "settings": {"qos": {**of_host, "ports": ports}}}
 

@@ -34,7 +34,14 @@ CONCERN = "qos"
 # Drivers take the link down and up to change these.
 CUTTING = ("pause", "pfc")
 UNIT_FILE, RULES_FILE = DEVICES_FILES
-_UNTOLD: HostQos = {"ports": {}, "lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
+_UNTOLD: HostQos = {
+    "ports": {},
+    "lldpad": False,
+    "mlnx_qos": False,
+    "configfs": False,
+    "rdma_cm": False,
+    "renamed": False,
+}
 _UNTOLD_PORT: QosPort = {"files": [], "dcb": None, "rdma": None}
 _NAMES = {
     "dcbx": "the owner of DCBX",
@@ -134,9 +141,11 @@ def present(port: QosPort, setting: str) -> Value:
 def holds(context: Context, interface: Interface, setting: str, now: object, to: object) -> bool:
     """Return whether a setting matches the spec once the steps before it are done.
 
-    The directory of a renamed device, and so its ToS, stays under the former name in RDMA-CM.
+    The directory of a renamed device, and so its ToS, stays under the former name in RDMA-CM. A run may have ended
+    between the two steps.
     """
-    return now == to and not (setting == "tos" and is_renamed(context, interface))
+    renamed = setting == "tos" and (is_renamed(context, interface) or (now is None and of_host(context)["renamed"]))
+    return now == to and not renamed
 
 
 def assignment(setting: str, value: Value) -> str:
