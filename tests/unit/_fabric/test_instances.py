@@ -114,6 +114,51 @@ def test_upper_limits_of_a_definition_hold(part: str, value: Any, path: str, pro
     assert (found.path, found.problem, found.hint) == (f"spec.template.{path}", problem, hint)
 
 
+SPECTRUM_X = {"enabled": True, "version": "RA2.1", "platformType": "gb300"}
+BAY = {"conf": "Conf_1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "nic_type", "path", "message"),
+    [
+        ({}, "1023", "", ""),
+        ({"numVfs": -1}, "1023", ".template", "needs numVfs 1"),
+        ({"linkType": "Infiniband"}, "1023", ".template", "no other linkType than Ethernet"),
+        ({"linkType": None}, "1023", ".template", "one of linkType and networkBay is needed"),
+        ({"linkType": None, "networkBay": BAY}, "1025", ".template", "not for a Network Bay card"),
+        ({"linkType": None, "networkBay": BAY, "spectrumXOptimized": None}, "1025", "", ""),
+        ({"linkType": None, "networkBay": BAY, "spectrumXOptimized": None}, "1023", "", "networkBay is for ConnectX-9"),
+        ({"roceOptimized": {"enabled": True}}, "1023", ".template", "includes RoCE optimizations"),
+        ({"roceOptimized": {"enabled": False}}, "1023", "", ""),
+        ({"rawNvConfig": [{"name": "A[0..3]", "value": "1"}]}, "1023", ".template", "no range of indexes"),
+        ({"rawNvConfig": [{"name": "A[0]", "value": "1"}]}, "1023", "", ""),
+        ({}, "101d", "", "spectrumXOptimized is for ConnectX-8"),
+        ({}, "1021", "", ""),
+        ({"multiplaneMode": "swplb", "numberOfPlanes": 2}, "1021", "", "spectrumXOptimized is for ConnectX-8"),
+        ({"multiplaneMode": "swplb", "numberOfPlanes": 2}, "a2dc", "", ""),
+        ({"multiplaneMode": "hwplb", "numberOfPlanes": 2}, "a2dc", "", "hwplb MultiplaneMode can only"),
+        ({"multiplaneMode": "swplb"}, "1023", ".template.spectrumXOptimized", "numberOfPlanes must not be 1"),
+        ({"numberOfPlanes": 2}, "1023", ".template.spectrumXOptimized", "numberOfPlanes must be 1"),
+        ({"platformType": None}, "1023", ".template.spectrumXOptimized", "platformType is required"),
+    ],
+)
+def test_what_a_rule_of_a_definition_refuses_is_said(changes: Any, nic_type: str, path: str, message: str) -> None:
+    of_section = {key: changes[key] for key in ("multiplaneMode", "numberOfPlanes", "platformType") if key in changes}
+    template = {"numVfs": 1, "linkType": "Ethernet", "spectrumXOptimized": {**SPECTRUM_X, **of_section}}
+    template.update({key: value for key, value in changes.items() if key not in of_section})
+    found = judged({"nicSelector": {"nicType": nic_type}, "template": template}, release="26.10.0")
+    assert [(each.path, message in each.problem) for each in found] == ([(f"spec{path}", True)] if message else [])
+
+
+def test_rules_of_other_kinds_are_asked_as_well() -> None:
+    rails = {**RAILS, "railTopology": [{**RAILS["railTopology"][0], "cidrPoolRef": "p", "ipam": "{}"}]}
+    (found,) = judged(rails, "SpectrumXRailPoolConfig", SPECTRUM)
+    assert (found.path, found.problem[:8]) == ("spec.railTopology[0]", "Only one")
+    (none,) = judged({"bfbUrlSource": ""}, "NicFirmwareSource")
+    assert "At least one of binUrlSources" in none.problem
+    assert judged({"bfbUrlSource": "https://example.com/a.bfb"}, "NicFirmwareSource") == []
+
+
 def test_what_26_7_made_others_goes_by_the_images() -> None:
     profile = {"enabled": True, "version": "my-profile"}
     cards = {**TEMPLATE, "nicSelector": {"nicType": "1025"}}

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Objects given as such, held against the definitions of this collection for their kinds.
 
-The API server does that too, once it has the definition: on a new cluster that is after the hosts were changed. Its
-rules in CEL are left to it. As with it, a field that is null is one that is not given.
+The API server does that too, once it has the definition: on a new cluster that is after the hosts were changed. As
+with it, a field that is null is one that is not given, and rules in CEL are asked of what is right otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
     shown,
 )
 
-from ..common.objects import Object
+from ..common.objects import Object, without_nulls
+from .cel import holds
 
 Path = Tuple[Union[str, int], ...]
 Flaw = Tuple[Path, str, str]
@@ -42,7 +43,24 @@ def flaws_of(definitions: Sequence[Object], given: Object) -> list[Flaw]:
     schema = next((version["schema"] for version in versions if version["name"] == name), None)
     if schema is None:
         return []
-    return list(_flaws(given, schema["openAPIV3Schema"], ()))
+    whole = schema["openAPIV3Schema"]
+    return list(_flaws(given, whole, ())) or list(_broken(without_nulls(given), whole, ()))
+
+
+def _broken(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:
+    """Yield the rules of a definition that a value breaks, with the defaults that the API server gives it before."""
+    members = schema.get("properties") or {}
+    if isinstance(value, dict):
+        defaults = {key: each["default"] for key, each in members.items() if "default" in each}
+        value.update({key: default for key, default in defaults.items() if key not in value})
+        for key in value.keys() & members.keys():
+            yield from _broken(value[key], members[key], (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _broken(item, schema.get("items") or {}, (*path, index))
+    for each in schema.get("x-kubernetes-validations") or ():
+        if not holds(each["rule"], value):
+            yield path, each["message"], ""
 
 
 def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Flaw]:

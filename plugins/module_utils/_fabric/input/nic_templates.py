@@ -36,8 +36,6 @@ _TRUST = {"dscp": "dscp", "pfc": "pcp"}
 _ROCE = {"ROCE_CC_PRIO_MASK": "255", "CNP_DSCP": "48", "CNP_802P_PRIO": "6"}
 _QOS: Mapping[str, Any] = {"trust": "dscp", "pfc": "0,0,0,1,0,0,0,0"}
 _OF_SPECTRUM_X: Mapping[str, Any] = {"trust": "dscp", "pfc": [3], "cnp_dscp": 48}
-# ConnectX-8, ConnectX-9, BlueField-3 SuperNICs, and, since 26.10, ConnectX-7.
-_SPECTRUM_X_CARDS = ("1023", "1025", "a2dc", "1021")
 _MOST_READ = 4096
 # NVIDIA names images so: fw-ConnectX7-rel-28_43_1014-MCX75310AAS-NEA_Ax-UEFI-14.36.16.signed.bin.zip
 _VERSION = re.compile(r"-rel-(\d{1,3})_(\d{1,4})_(\d{1,4})-")
@@ -117,14 +115,10 @@ def _check_configuration(resource: Resource, _all: Sequence[Resource]) -> None:
         if min(values_at(template, path), default=0) < 0:
             place.at(*path.split(".")).violation("is below 0", "0 or more")
     link, roce, direct = template.get("linkType"), _section(template, "roceOptimized"), "gpuDirectOptimized"
-    if link is None and not template.get("networkBay"):
-        place.violation("lacks `linkType`", "one of Ethernet, Infiniband")
     if link == "Infiniband" and roce is not None:
         place.at("roceOptimized").violation("is for linkType Ethernet alone", "switch it off, or give that link type")
     if link == "Infiniband" and _section(template, "runtimePerformanceOptimized") is not None:
         place.at("runtimePerformanceOptimized").notice("has no effect with linkType Infiniband", "it sets none there")
-    if _section(template, "spectrumXOptimized") is not None:
-        _check_spectrum_x(resource, place.at("spectrumXOptimized"))
     if _section(template, direct) is not None and _section(template, "pciPerformanceOptimized") is None:
         place.at(direct).violation("needs pciPerformanceOptimized", "enable both")
     qos = (roce or {}).get("qos") or {}
@@ -138,17 +132,6 @@ def _check_configuration(resource: Resource, _all: Sequence[Resource]) -> None:
                 place.at("rawNvConfig", index, key).violation(problem, "one word; entries of arrays are not set")
 
 
-def _check_spectrum_x(resource: Resource, place: Place) -> None:
-    """Refuse what the definition's rules would, where no API server asks them."""
-    template = resource.spec["template"]
-    if resource.spec["nicSelector"]["nicType"] not in _SPECTRUM_X_CARDS:
-        place.violation("is not for cards of this nicType", f"one of {', '.join(_SPECTRUM_X_CARDS)}")
-    if template.get("linkType") == "Infiniband" or template["numVfs"] != 1:
-        place.violation("needs numVfs 1, and no other linkType than Ethernet", "give these, or switch it off")
-    if _section(template, "roceOptimized") is not None:
-        place.violation("includes roceOptimized", "switch one of both off")
-
-
 def _check_firmware(resource: Resource, templates: Sequence[Resource]) -> None:
     _check_cards(resource)
     name = resource.spec["template"]["nicFirmwareSourceRef"]
@@ -158,8 +141,6 @@ def _check_firmware(resource: Resource, templates: Sequence[Resource]) -> None:
 
 
 def _check_source(resource: Resource, templates: Sequence[Resource]) -> None:
-    if not any(resource.spec.values()):
-        resource.spec_place.violation("names no image", "give binUrlSources")
     for index, url in enumerate(resource.spec.get("binUrlSources") or []):
         if not _VERSION.search(url):
             hint = "name the file as NVIDIA does: fw-ConnectX7-rel-28_43_1014-…; nothing is downloaded to look into it"
