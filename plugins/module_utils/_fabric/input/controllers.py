@@ -44,6 +44,7 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
     if cluster is not None and cards is not None:
         _remark_cards(deployed, cluster, cards, objects)
+        _remark_sources(deployed.namespace, objects)
         for path in _DAEMONS:
             _remark_release(deployed, cluster, path)
         release = _release(deployed, _DAEMON)
@@ -91,6 +92,17 @@ def _release(deployed: Deployed, *paths: str) -> Release:
 def _version(deployed: Deployed, path: str) -> str:
     defaults = (deployed.cluster.spec.get("global") if deployed.cluster else None) or {}
     return effective_version(SECTIONS[path].component, deployed.section(path) or {}, defaults, deployed.settings)
+
+
+def _remark_sources(namespace: str, objects: Sequence[Resource]) -> None:
+    """Name the sources of firmware that templates refer to and the daemon, which looks in its own namespace, lacks."""
+    sources = [each for each in objects if each.kind == "NicFirmwareSource"]
+    for each in [each for each in objects if each.kind == "NicFirmwareTemplate"]:
+        for name in nic_configuration.values_at(each.spec, "template.nicFirmwareSourceRef"):
+            if not [one for one in sources if one.name == name and one.namespace == namespace]:
+                problem = f"names the NicFirmwareSource {name}, which is not part of the input in {namespace}"
+                hint = f"the daemon looks there alone: give the source the namespace {namespace}"
+                each.spec_place.at("template", "nicFirmwareSourceRef").notice(problem, hint)
 
 
 def _remark_profiles(objects: Sequence[Resource]) -> None:

@@ -204,6 +204,20 @@ def test_a_profile_that_the_daemon_would_not_find_is_named(
     assert found == (["spec.template.spectrumXOptimized.version"] if named else [])
 
 
+@pytest.mark.parametrize(
+    ("name", "namespace", "named"),
+    [("a", NAMESPACE, False), ("a", "network-operator", True), ("a", "", True), ("b", NAMESPACE, True)],
+)
+def test_a_source_of_firmware_that_the_daemon_would_not_find_is_named(name: str, namespace: str, named: bool) -> None:
+    reference = {"nicFirmwareSourceRef": "a", "updatePolicy": "Validate"}
+    template = given("NicFirmwareTemplate", CARDS_API, spec={"nicSelector": CARD, "template": reference})
+    source = given("NicFirmwareSource", CARDS_API, spec={"binUrlSources": ["https://example.com/a.zip"]})
+    source.content["metadata"] = {"name": name, "namespace": namespace}
+    notices = fabric({CARDS: IMAGES}, template, source).accepted().notices
+    found = [each.path for each in notices if "names the NicFirmwareSource" in each.problem]
+    assert found == (["spec.template.nicFirmwareSourceRef"] if named else [])
+
+
 def test_their_daemons_run_where_there_is_a_nic_and_wait_for_no_operators_label() -> None:
     found = rendered({CARDS: IMAGES, FLOWS: {}})
     for name in ("nic-configuration-daemon", "spectrum-x-flowcontroller"):
