@@ -270,6 +270,20 @@ def spectrum_x(release: Release) -> list[Object]:
     return [found]
 
 
+def maintenance() -> list[Object]:
+    """Return the CRD of the maintenance operator's settings, which its chart brings."""
+    number_or_share: Schema = {"x-kubernetes-int-or-string": True}
+    spec = {
+        "logLevel": one_of("debug", "info", "error"),
+        "maxNodeMaintenanceTimeSeconds": {**INT32, "minimum": 0},
+        "maxParallelOperations": number_or_share,
+        "maxUnavailable": number_or_share,
+    }
+    kind = "MaintenanceOperatorConfig"
+    fields = {"spec": object_of(spec), "status": {"type": "object"}}
+    return [definition("maintenance.nvidia.com/v1alpha1", kind, f"{kind.lower()}s", "maintenance-operator", fields)]
+
+
 def _of(release: Release, first: Any, of_26_7: Any, of_26_10: Any) -> Any:
     """Return which of three a release has."""
     return of_26_10 if release >= R26_10 else of_26_7 if release >= R26_7 else first

@@ -36,10 +36,13 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     definitions = _definitions(deployed) if own else []
     for each in own:
         waiting = deployed.section(CONTROLLER_KINDS[each.kind][1]) is not None
+        flaws = flaws_of(definitions, dict(each.content))
+        for where, problem, hint in flaws:
+            each.place.at(*where).violation(problem, hint)
         if each.kind == MAINTENANCE_CONFIG:
             _check_maintenance(each, waiting=waiting)
         else:
-            _check_read(each, definitions, deployed=waiting)
+            _check_read(each, deployed=waiting, valid=not flaws)
     cluster = deployed.cluster
     cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
     if cluster is not None and cards is not None:
@@ -59,21 +62,19 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
 
 def _definitions(deployed: Deployed) -> list[dict[str, Any]]:
     cards, flows = _release(deployed, *_DAEMONS), _release(deployed, SPECTRUM_X)
-    return [*crds_controllers.nic_configuration(cards), *crds_controllers.spectrum_x(flows)]
+    of_cards, of_flows = crds_controllers.nic_configuration(cards), crds_controllers.spectrum_x(flows)
+    return [*of_cards, *of_flows, *crds_controllers.maintenance()]
 
 
-def _check_read(resource: Resource, definitions: Sequence[dict[str, Any]], *, deployed: bool) -> None:
-    """Judge what a controller reads by the definition of its kind, and say what hosts do of it without one."""
-    flaws = flaws_of(definitions, dict(resource.content))
-    for path, problem, hint in flaws:
-        resource.place.at(*path).violation(problem, hint)
+def _check_read(resource: Resource, *, deployed: bool, valid: bool) -> None:
+    """Refuse what no controller reads, and say what hosts do of the rest without one."""
     reader, place = CONTROLLER_KINDS[resource.kind][1], resource.place.at("kind")
     is_of_cards = reader == nic_configuration.SECTION and isinstance(resource.spec, Mapping)
     done = nic_configuration.on_hosts(resource.kind, resource.spec) if is_of_cards else ""
     if not deployed:
         hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
         place.violation(f"is read by a controller that the input does not deploy: {reader}", hint)
-    elif done and not flaws:
+    elif done and valid:
         hint = f"leave out {reader}, and it becomes, field by field, {done}"
         place.notice("is work that hosts can do without a controller", hint)
 

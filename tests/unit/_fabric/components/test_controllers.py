@@ -333,6 +333,8 @@ def test_the_maintenance_operator_is_set_up_where_a_controller_waits_for_it() ->
     accepted = fabric({CARDS: IMAGES}, given(kind, api_version)).accepted()
     assert [each["kind"] for each in accepted.spec["objects"]] == [kind]
     assert "install its chart before this run" in accepted.said("sets up the maintenance operator").hint
+    wrong = fabric({CARDS: IMAGES}, given(kind, api_version, spec={"maxParallelOperation": 2})).wrong
+    assert wrong("spec.maxParallelOperation").hint == "did you mean maxParallelOperations?"
     found = fabric({FLOWS: {}}, given(kind, api_version)).wrong("kind")
     assert "nothing of the input asks it for a node" in found.problem
     assert "rdma.fabric.upgrade" in found.hint
