@@ -155,6 +155,52 @@ def test_a_meeting_point_nobody_resolves_is_said(command: list[str], is_said: bo
     assert fabric_of("Job", container(command=command), [service, direct]).accepted().notices == []
 
 
+def of_operator(**spec: Any) -> Document:
+    nic = {"vendor": "15b3", "pfNames": ["rail0"]}
+    policy = {"resourceName": "vf", "nodeSelector": {"a": "b"}, "numVfs": 4, "nicSelector": nic, **spec}
+    content = {"apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy"}
+    return Document("s.yaml", {**content, "metadata": {"name": "p"}, "spec": policy})
+
+
+def of_plugin(name: str, **selectors: Any) -> Document:
+    """Return a configuration of the device plugin in a policy, or in a ConfigMap of the user's own."""
+    item = {"resourceName": "vf", "resourcePrefix": "nvidia.com", "selectors": {"vendors": ["15b3"], **selectors}}
+    config = json.dumps({"resourceList": [item]})
+    if name:
+        content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"config.json": config}}
+        return Document("c.yaml", content)
+    return resource("NicClusterPolicy", "p", {"sriovDevicePlugin": {"config": config}})
+
+
+LOCKING: dict[str, Any] = {"capabilities": {"add": ["IPC_LOCK"]}}
+
+
+@pytest.mark.parametrize(
+    ("offers", "security", "is_said"),
+    [
+        # spidernet-io/spiderpool, issue 4345
+        (of_plugin("sriovdp-config"), LOCKING, True),
+        (of_plugin(""), LOCKING, True),
+        (of_operator(), LOCKING, True),
+        (of_operator(nicSelector={"vendor": "8086"}), LOCKING, False),
+        (of_operator(deviceType="vfio-pci"), LOCKING, False),
+        (of_operator(isRdma=True), LOCKING, False),
+        (of_operator(linkType="ib"), LOCKING, False),
+        (of_plugin("", isRdma=True), LOCKING, False),
+        (of_plugin("", drivers=["vfio-pci"]), LOCKING, False),
+        (of_plugin("", vendors=["8086"]), LOCKING, False),
+        (of_plugin(""), {}, False),
+        (of_plugin(""), {**LOCKING, "privileged": True}, False),
+    ],
+)
+def test_a_container_that_locks_memory_for_what_gives_no_rdma_device_is_named(
+    offers: Document, security: dict[str, Any], is_said: bool
+) -> None:
+    asking_for = {"resources": {"limits": {"nvidia.com/vf": 1}}, "securityContext": security}
+    notices = fabric_of("Pod", container(**asking_for), [offers]).accepted().notices
+    assert any("without isRdma: it gives no RDMA device" in notice.problem for notice in notices) is is_said
+
+
 class TestNetworks:
     NETWORKS: ClassVar[dict[str, Any]] = {
         "network_attachments": {"ai/net": {"config": '{"cniVersion": "1.0.0", "type": "bridge"}'}}

@@ -94,6 +94,23 @@ def resource_names(kind: str, config: Config) -> list[str]:
     return [f"{item.get('resourcePrefix') or prefix}/{item['resourceName']}" for item in items]
 
 
+def plain_resources(config: Config) -> list[str]:
+    """Return the resources of a valid configuration of the SR-IOV device plugin that give pods interfaces of NICs of
+    this vendor, and no device file of RDMA (``pkg/devices/rdma.go``).
+    """
+    return [
+        name
+        for name, item in zip(resource_names("sriov", config), config["resourceList"])
+        if (item.get("deviceType") or "netDevice") == "netDevice"
+        and all(_is_plain(selectors) for _path, selectors in selector_groups("", item["selectors"]))
+    ]
+
+
+def _is_plain(selectors: Config) -> bool:
+    is_for_others = selectors.get("vdpaType") or "vfio-pci" in (selectors.get("drivers") or ())
+    return not selectors.get("isRdma") and not is_for_others and "15b3" in (selectors.get("vendors") or ())
+
+
 def rdma_resources(config: Config) -> list[str]:
     """Return the resources of a valid configuration of the SR-IOV device plugin whose pods get RDMA devices."""
     return [

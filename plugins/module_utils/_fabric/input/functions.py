@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nam
 from ..checks import nad
 from ..checks import sriov_policies as rules
 from ..checks.cni import RESOURCE_NAME
-from ..checks.devplugin import rdma_resources
+from ..checks.devplugin import plain_resources, rdma_resources
 from ..checks.devplugin_ports import OF_PORTS
 from ..checks.sriov_networks import RESOURCE_PREFIX
 from ..checks.versions import sriov_resource_problems
@@ -219,6 +219,24 @@ def check_release(policies: Sequence[FunctionPolicy], version: str) -> None:
 def offered(policies: Iterable[FunctionPolicy]) -> list[str]:
     """Return the extended resources that the policies offer."""
     return [policy.resource for policy in policies if policy.valid]
+
+
+def plain(policies: Sequence[FunctionPolicy], sections: Iterable[Policy]) -> set[str]:
+    """Return the resources of policies and of device plugins that give pods interfaces and no RDMA devices."""
+    rdma: set[str] = set()
+    found: set[str] = set()
+    for policy in policies:
+        spec = policy.spec
+        is_netdev = (spec.get("deviceType") or "netdevice") == "netdevice" and not spec.get("vdpaType")
+        is_ours = mapping_of(spec.get("nicSelector")).get("vendor") in (None, "", "15b3")
+        # The webhook of the operator lets linkType: ib imply it.
+        is_rdma = spec.get("isRdma") or str(spec.get("linkType")).lower() == "ib"
+        (rdma if is_rdma or not (is_netdev and is_ours) else found).add(policy.resource)
+    for each in sections:
+        config = plugin_config(each.spec, "sriovDevicePlugin") or {"resourceList": []}
+        rdma.update(rdma_resources(config))
+        found.update(plain_resources(config))
+    return found - rdma
 
 
 def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[str, Any]]) -> None:

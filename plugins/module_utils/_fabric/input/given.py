@@ -53,6 +53,12 @@ def check_given(resource: Resource) -> list[str]:
     return [name for place, kind, text in _configurations(resource) for name in _judged(place, kind, text)]
 
 
+def plain_of(resource: Resource) -> list[str]:
+    """Return the resources that a given configuration of the SR-IOV device plugin offers without RDMA devices."""
+    configs = [devplugin.check_sriov(text) for _place, kind, text in _configurations(resource) if kind == "sriov"]
+    return [name for config, problems in configs if not problems for name in devplugin.plain_resources(config)]
+
+
 def _remark_owners(resource: Resource) -> None:
     """Say of an owner what becomes of its object, which exported ones have of the controller that made them.
 

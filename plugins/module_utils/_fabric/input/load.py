@@ -39,7 +39,7 @@ from . import (
 )
 from .driver import COMPONENT as DRIVER
 from .functions import FunctionPolicy
-from .given import check_certificates, check_data, check_feature_rules, check_given, remark_gpu_operator
+from .given import check_certificates, check_data, check_feature_rules, check_given, plain_of, remark_gpu_operator
 from .models import POLICY_NAME
 from .models_sriov import SRIOV_POLICY_MODELS
 from .policy import Policy, restricts_nodes
@@ -302,7 +302,9 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     of_guids = whole.deployed.version("ib-kubernetes", "ibKubernetes") or ""
     waiting = [each for each in given.networks if each.valid and nad.waits_for_guid(each.config)]
     once = frozenset(each.full_name for each in waiting if gives_one_guid(of_guids))
-    around = Surroundings(needed, offered, services, opened, claims.without_functions(given.objects), once)
+    plain = functions.plain(given.function_policies, every).union(*map(plain_of, given.objects))
+    bare = claims.without_functions(given.objects)
+    around = Surroundings(needed, offered, services, opened, bare, once, frozenset(plain))
     check_asked(given.objects, {network.full_name: network.config for network in given.networks if network.valid})
     for resource in given.objects:
         check_workload(resource, around)

@@ -30,6 +30,7 @@ from .resources import Resource
 # for the network in the place of the cluster's in that of Multus (k8snetworkplumbingwg/multus-cni, pkg/k8sclient and
 # pkg/types/conf.go).
 _ASKING = {NETWORKS: None, "v1.multus-cni.io/default-network": "kube-system"}
+_LOCKING = frozenset({"IPC_LOCK", "CAP_IPC_LOCK"})
 _MASTER = re.compile(r"--(?:rdzv[_-]endpoint|master[_-]addr)(?:[ =]|$)([^\s:]*)", re.ASCII)
 
 
@@ -48,6 +49,7 @@ class Surroundings:
     open_namespaces: Sequence[str] | None = None
     without_functions: frozenset[tuple[str, str, str]] = frozenset()
     once: frozenset[str] = frozenset()
+    plain: frozenset[str] = frozenset()
 
 
 def check_workload(resource: Resource, around: Surroundings) -> None:
@@ -249,10 +251,20 @@ def _check_resources(container: Mapping[str, Any], spec: Mapping[str, Any], plac
     if asked:
         first = next(iter(asked))
         _check_memory_locks(container, spec, asked[first], first)
+        security = mapping_of(container.get("securityContext"))
+        if around.plain.issuperset(asked) and _LOCKING & _added(security) and not security.get("privileged"):
+            # spidernet-io/spiderpool, issue 4345
+            problem = f"asks for {first} with IPC_LOCK, and that resource is without isRdma: it gives no RDMA device"
+            asked[first].notice(problem, "set isRdma: true of the resource, or leave IPC_LOCK out")
     for name, its_place in asked.items():
         if around.resources and name not in around.resources:
             hint = nearest(name, around.resources) or f"offered: {', '.join(around.resources)}"
             its_place.notice(f"asks for {name}, which no device plugin of the input offers", hint)
+
+
+def _added(security: Mapping[str, Any]) -> set[str]:
+    added = mapping_of(security.get("capabilities")).get("add")
+    return {str(name) for name in added} if isinstance(added, list) else set()
 
 
 def _check_memory_locks(container: Mapping[str, Any], spec: Mapping[str, Any], place: Place, resource: str) -> None:
@@ -262,8 +274,6 @@ def _check_memory_locks(container: Mapping[str, Any], spec: Mapping[str, Any], p
     kernel asks for IPC_LOCK of the first user namespace (Linux, drivers/infiniband/core/umem.c).
     """
     security = {**mapping_of(spec.get("securityContext")), **mapping_of(container.get("securityContext"))}
-    added = mapping_of(security.get("capabilities")).get("add")
-    names = {str(name) for name in added} if isinstance(added, list) else set()
     user = security.get("runAsUser")
     who = f"user {user}" if user else "another user than root" if security.get("runAsNonRoot") is True else ""
     who = "a user of its own namespace (hostUsers: false)" if spec.get("hostUsers") is False else who
@@ -272,7 +282,7 @@ def _check_memory_locks(container: Mapping[str, Any], spec: Mapping[str, Any], p
     if who:
         problem = f"asks for {resource} as {who}, for whom IPC_LOCK has no effect: memory is registered up to the limit"
         hint = "raise that of the container runtime on the hosts: rdma_fabric_limits: {memlock: unlimited}"
-    elif security.get("privileged") is True or {"IPC_LOCK", "CAP_IPC_LOCK", "ALL"} & names:
+    elif security.get("privileged") is True or {*_LOCKING, "ALL"} & _added(security):
         return
     place.notice(problem, hint)
 
