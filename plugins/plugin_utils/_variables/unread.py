@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
 )
 
 from .rows_cluster import RESOURCE_ROWS
-from .table import OF_CONTROLLER, TABLE
+from .table import OF_CONTROLLER, OF_HOSTS, TABLE
 from .validated import validated_of
 from .variable import PREFIX
 
@@ -69,6 +69,7 @@ REGISTERED = frozenset(
 """What roles and playbooks register for those that come after them; names that nobody else needs begin with ``_``."""
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
 SETTINGS = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
+_OF_HOSTS = (*SETTINGS, *(row.name for row in OF_HOSTS if row.name not in (*SETTINGS, *CONSENTS.values())))
 # Read by the role rdma.fabric.host itself, wherever they are set.
 _OF_THE_ROLE = (CONSENTS["reboot"], f"{PREFIX}recording")
 PATTERN = f"{PREFIX}hosts_pattern"
@@ -103,7 +104,7 @@ class VariableSurvey:
         self._nested: dict[str, str] = {}
         self._looked = False
         # Of a host variable that a host has as well, the host's counts.
-        self._only_controller = [name for name in SETTINGS if name in controller]
+        self._only_controller = [name for name in _OF_HOSTS if name in controller]
         self._note_unknown(controller)
 
     def look(self, host: str, variables: Mapping[str, Any]) -> None:
@@ -175,7 +176,7 @@ class VariableSurvey:
 
     def _asks_for_something(self, name: str) -> bool:
         try:
-            return bool(self._convert(self._controller[name]))
+            return bool(self._convert(self._controller[name])) != (TABLE[name].default is True)
         except AnsibleError:
             return False
 

@@ -63,19 +63,27 @@ def test_what_was_given_some_other_way_and_what_hosts_read_themselves_is_fine() 
     assert survey({}, hosts, MANIFESTS) == ([], [])
 
 
-def test_what_only_hosts_read_and_only_localhost_has_is_said() -> None:
-    name = "rdma_fabric_kernel_modules"
+@pytest.mark.parametrize(
+    ("name", "value", "nothing"),
+    [
+        ("rdma_fabric_kernel_modules", ["ib_umad"], []),
+        ("rdma_fabric_drain", True, False),
+        ("rdma_fabric_host_strict", False, True),
+        ("rdma_fabric_host_mode", "preview", ""),
+    ],
+)
+def test_what_only_hosts_read_and_only_localhost_has_is_said(name: str, value: Any, nothing: Any) -> None:
     hosts: dict[str, dict[str, Any]] = {"a": {"rdma_fabric_interfaces": []}}
-    violations, notices = survey({name: ["ib_umad"], "rdma_fabric_interfaces": ["x"]}, hosts)
+    violations, notices = survey({name: value, "rdma_fabric_interfaces": ["x"]}, hosts)
     assert violations == []
     assert notices == [
         f"variables: {name}: is set for localhost, which is not a host of the fabric, and for none of its hosts: "
         "nothing reads it (set it for the hosts, as in group_vars/rdma_fabric)"
     ]
-    assert survey({name: ["ib_umad"]}, {}) == ([], [])
-    assert survey({name: []}, hosts) == ([], [])
-    assert survey(Broken({name: ["ib_umad"]}), hosts) == ([], [])
-    assert survey({name: ["ib_umad"]}, {**hosts, "localhost": {name: ["ib_umad"]}}) == ([], [])
+    assert survey({name: value}, {}) == ([], [])
+    assert survey({name: nothing}, hosts) == ([], [])
+    assert survey(Broken({name: value}), hosts) == ([], [])
+    assert survey({name: value}, {**hosts, "localhost": {name: value}}) == ([], [])
 
 
 class Broken(Dict[str, Any]):
