@@ -254,7 +254,7 @@ def test_flawed_configurations_are_placed(config: Any, paths: list[str]) -> None
     ("config", "paths"),
     [
         ({"type": "sriov", "vlan": 0, "vlanQoS": 0, "vlanProto": "802.1Q", "link_state": "", "trust": "on"}, []),
-        ({"type": "sriov", "vlan": 5, "vlanQoS": 7, "vlanProto": "802.1AD", "min_tx_rate": 5, "max_tx_rate": 0}, []),
+        ({"type": "sriov", "vlan": 5, "vlanQoS": 7, "vlanProto": "802.1Ad", "min_tx_rate": 5, "max_tx_rate": 0}, []),
         ({"type": "sriov", "vlan": None, "vlanQoS": None, "link_state": None, "spoofchk": None}, []),
         ({"type": "ib-sriov", "link_state": "enable", "rdmaIsolation": True, "vlanQoS": 9}, []),
         ({"type": "macvlan", "link_state": "up", "trust": True}, []),

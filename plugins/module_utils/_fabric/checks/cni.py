@@ -166,11 +166,14 @@ def _check_leases(plugin: Mapping[str, Any]) -> list[Problem]:
 
 def _check_vf(plugin: Mapping[str, Any]) -> list[Problem]:
     """Refuse what sriov refuses of fields together (``LoadConf`` of its ``pkg/config``, ``ApplyVFConfig``)."""
-    vlan, problems = plugin.get("vlan"), []
-    for name in ("vlanQoS", "vlanProto"):
+    vlan, protocol = plugin.get("vlan"), str(plugin.get("vlanProto", "802.1q")).lower()
+    problems = []
+    if protocol not in ("802.1q", "802.1ad"):
+        problems.append(Problem("vlanProto", f"{protocol!r} is not a VLAN protocol", "802.1q or 802.1ad"))
+    for name, needs_tag in (("vlanQoS", plugin.get("vlanQoS")), ("vlanProto", protocol == "802.1ad")):
         if name in plugin and vlan is None:
             problems.append(Problem(name, "needs a vlan: the plugin refuses it alone", "give vlan, or leave it out"))
-        elif vlan == 0 and (plugin.get(name) if name == "vlanQoS" else str(plugin.get(name)).lower() == "802.1ad"):
+        elif vlan == 0 and needs_tag:
             problems.append(Problem(name, "needs a vlan other than 0: the plugin refuses it", "give vlan"))
     least, most = plugin.get("min_tx_rate", 0), plugin.get("max_tx_rate", 0)
     if most and least > most:
@@ -247,7 +250,7 @@ _PLUGINS = {
         _check_vf,
         **_VF,
         vlanQoS=whole("the priority", minimum=0, maximum=7),
-        vlanProto=text("the protocol", choices=("802.1q", "802.1Q", "802.1ad", "802.1AD")),
+        vlanProto=text("the protocol"),
         spoofchk=_SWITCH,
         trust=_SWITCH,
         min_tx_rate=_RATE,
