@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from itertools import count, cycle, product
-from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -33,7 +32,6 @@ from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FAULT
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.pki import kubeconfig as kubeconfig_document
-from ansible_collections.rdma.fabric.tests.lab.servers import NOBODYS_PORT
 from ansible_collections.rdma.fabric.tests.sweeps import whole
 
 STARTS = ("nothing", "an older state")
@@ -290,16 +288,6 @@ class TestRefusals:
         with pytest.raises(BatchError, match="renew the token or client certificate") as refused:
             apply(expired, namespace, wave(config_map(namespace, "a")))
         assert refused.value.result.requests["list"] == 1
-
-    def test_a_refused_connection_is_named_and_ends_after_a_minute_and_a_half(
-        self, namespace: str, tmp_path: Path
-    ) -> None:
-        address = f"https://127.0.0.1:{NOBODYS_PORT}"
-        with pytest.raises(
-            BatchError, match=f"{address}.*[Cc]onnection refused.*tried [0-9]+ times in [0-9]+ s"
-        ) as refused:
-            apply_through(Client({"host": address, "api_key": "t"}), namespace, wave(config_map(namespace, "a")))
-        assert "nothing was changed" in str(refused.value)
 
     def test_an_unknown_authority_is_a_tls_fault_and_not_tried_again(
         self, control_plane: ControlPlane, namespace: str

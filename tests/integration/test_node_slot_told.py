@@ -116,34 +116,6 @@ def test_a_watch_that_is_cut_is_opened_again(place: Place, proxy: FaultyProxy, t
         taken_soon(place, future)
 
 
-@pytest.mark.parametrize("fault", ["410", "500", "503", "reset"])
-def test_a_watch_that_fails_once_is_opened_again(place: Place, proxy: FaultyProxy, tmp_path: Path, fault: str) -> None:
-    plan = proxy.follow(Plan(1, fault, counts=is_watch))
-    with waiting(place, proxy, tmp_path) as future:
-        until(lambda: plan.seen == 2)
-        taken_soon(place, future)
-
-
-def test_a_watch_that_is_cut_within_an_event_is_opened_again(place: Place, proxy: FaultyProxy, tmp_path: Path) -> None:
-    plan = proxy.follow(Plan(1, "cut body", counts=is_watch))
-    with waiting(place, proxy, tmp_path) as future:
-        until(proxy.has_watches)
-        place.done("third", limit="2")
-        until(lambda: plan.seen == 2)
-        place.done("third", state="given_back")
-        taken_soon(place, future)
-
-
-@pytest.mark.parametrize("fault", ["403", "405"])
-def test_who_may_not_watch_looks_at_intervals(place: Place, proxy: FaultyProxy, tmp_path: Path, fault: str) -> None:
-    plan = proxy.follow(Plan(1, fault, counts=is_watch))
-    with waiting(place, proxy, tmp_path) as future:
-        until(lambda: plan.seen == 1)
-        place.done(place.first, state="given_back")
-        result = future.result(ENOUGH_SECONDS)
-    assert (result["changed"], result["requests"]["watch"]) == (True, 1)
-
-
 def test_a_server_that_is_away_for_a_while_is_outlasted(place: Place, proxy: FaultyProxy, tmp_path: Path) -> None:
     away = Away(counts=is_watch)
     proxy.follow(away)
