@@ -228,6 +228,11 @@ def test_surprises(ipam: Any, count: int) -> None:
         ({"range": "10.0.0.0/24", "range_end": "10.0.1.1"}, "ipam.range_end", 255),
         ({"range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.3"}, "ipam.range_end", 255),
         ({"range": "10.0.0.9-10.0.0.3/24"}, "ipam.range", 255),
+        ({"range": "10.0.0.9-10.0.0.30/24", "range_start": "10.0.0.1"}, "ipam.range_start", 30),
+        *(
+            ({"ipRanges": [{"range": "10.0.0.0/24"}], key: value}, f"ipam.{key}", 255)
+            for key, value in (("range_start", "10.0.0.9"), ("range_end", "10.0.0.9"), ("exclude", ["10.0.0.0/30"]))
+        ),
     ],
 )
 def test_an_end_that_whereabouts_ignores_is_told_and_the_claim_goes_on_without_it(

@@ -90,12 +90,13 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
     found = []
     if ipam.get("type") == "whereabouts":
         if not any(ipam.get(key) for key in ("range", "ipRanges", "addresses")):
-            problem = "names no range: only the node's own whereabouts.conf could"
-            found.append(Problem(path, problem, "set ipam.range"))
+            found.append(Problem(path, "names no range: only the node's own whereabouts.conf could", "set ipam.range"))
         level = ipam.get("log_level", "")
         if level and str(level).lower() not in _LOG_LEVELS:
             hint = f"one of {', '.join(_LOG_LEVELS)}"
             found.append(Problem(f"{path}.log_level", f"{level!r} is unknown: nothing would be logged", hint))
+        if ipam.get("ipRanges") and not ipam.get("range"):
+            found += _unread_bounds(ipam, path, ("range_start", "range_end", "exclude"), "counts for range alone")
         held = [_whereabouts_claim(where, entry, "", [], found) for where, entry in _whereabouts_ranges(ipam, path)]
         found += conflicts([*(claim for claim in held if claim), *_fixed_claims(ipam, path)])
     found += _assigned_gateways(ipam, path)
@@ -270,6 +271,12 @@ def _whereabouts_ranges(ipam: dict[str, Any], path: str) -> list[tuple[str, Any]
     return ranges + [(f"{path}.ipRanges[{index}]", entry) for index, entry in enumerate(ipam.get("ipRanges") or [])]
 
 
+def _unread_bounds(entry: dict[str, Any], path: str, keys: Sequence[str], why: str) -> list[Problem]:
+    """Return the bounds that whereabouts passes over (pkg/config/config.go, LoadIPAMConfig)."""
+    told = f"{why}: whereabouts ignores it"
+    return [Problem(f"{path}.{key}", told, "give it to the range that it is of") for key in keys if entry.get(key)]
+
+
 def _whereabouts_claim(
     path: str, entry: dict[str, Any], name: str, problems: list[Problem], remarks: list[Problem]
 ) -> Claim | None:
@@ -289,6 +296,7 @@ def _whereabouts_claim(
     if dash:
         last = int(ipaddress.ip_interface(rest).ip)
         first = _inside(first_text, network, f"{path}.range", problems, first)
+        remarks += _unread_bounds(entry, path, ("range_start", "range_end"), "the range has bounds of its own")
     else:
         first = _inside(entry.get("range_start"), network, f"{path}.range_start", problems, first, ignored=remarks)
         last = _inside(entry.get("range_end"), network, f"{path}.range_end", problems, last, ignored=remarks)
