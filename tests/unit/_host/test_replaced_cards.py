@@ -71,6 +71,15 @@ def test_a_removal_leaves_the_firmware_of_the_new_card_alone(mtus: dict[str, int
     assert [notice for notice in outcome["plan"]["notices"] if notice.startswith(f"{PF}: its card was replaced")]
 
 
+def test_a_removal_tells_of_values_that_go_with_a_card_that_is_gone() -> None:
+    kernel = started()
+    done(kernel, wish(ALLOWED, firmware=MORE, mtu=9000))
+    kernel.tree.discard(f"{DEVICES}/{PF}")
+    notices = done(kernel, wish(ALLOWED), REMOVE)["plan"]["notices"]
+    assert notices == [f"{PF}: its card is gone, so the former card's values are dropped (firmware)"]
+    assert not kernel.exists(baseline.PATH)
+
+
 def test_a_run_keeps_what_the_new_card_had_and_a_removal_brings_that_back() -> None:
     kernel = started()
     done(kernel, wish(ALLOWED, firmware=MORE, mtu=9000))

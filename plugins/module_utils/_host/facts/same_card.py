@@ -47,13 +47,14 @@ class Moved(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Known cards that moved or are missing, and the addresses of cards that were replaced.
+    """Known cards that moved, and the addresses of cards that were replaced, or are gone from an empty slot.
 
     A replacement is a card of the same model, unknown until now, at the address of a missing one.
     """
 
     moved: list[Moved]
     replaced: list[str]
+    gone: tuple[str, ...] = ()
 
 
 def cards_of(host: Host, keys: Iterable[str], known: Cards) -> Cards:
@@ -77,6 +78,7 @@ def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
 def changed_cards(host: Host, known: Mapping[str, Card]) -> Changes:
     """Return which ``known`` cards are no longer at their address, and which were replaced."""
     changes = Changes([], [])
+    gone: list[str] = []
     for address, card in sorted(known.items()):
         now = _card(host, address)
         if now and _is_same(now, card):
@@ -92,7 +94,9 @@ def changed_cards(host: Host, known: Mapping[str, Card]) -> Changes:
         elif addresses or now:
             is_sure, is_bridge = len(addresses) == 1, bool(card.get("place"))
             changes.moved.append(Moved(address, addresses[0] if addresses else "", is_sure, bool(now), is_bridge))
-    return changes
+        else:
+            gone.append(address)
+    return changes._replace(gone=tuple(gone))
 
 
 def place_of(host: Host, address: str, card: Card) -> str:

@@ -66,7 +66,9 @@ def followed(
     back = [each for each, _now_at in free]
     former = _with_cards([each for each, _now_at in away if each not in back], aside, cards)
     of_former.update(id_ for each in former for id_ in each.settings)
-    notices = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former)]
+    of_gone = {id_ for id_ in kept if first_pci_address(id_) in changes.gone and is_of_card(id_)}
+    notices = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former, "was replaced")]
+    notices += _of_formers(of_gone, "is gone")
     return Followed(Kept(with_former({**stays, **goes}, _back(free)), still, former), left, notices)
 
 
@@ -98,12 +100,12 @@ def _of_bridge(address: str) -> str:
     )
 
 
-def _of_formers(step_ids: Iterable[str]) -> list[str]:
+def _of_formers(step_ids: Iterable[str], what: str) -> list[str]:
     values: dict[str, set[str]] = {}
     for step_id in step_ids:
         values.setdefault(first_pci_address(step_id), set()).add(step_id.split(":", 1)[0])
     return [
-        f"{address}: its card was replaced, so the former card's values are dropped ({', '.join(sorted(concerns))})"
+        f"{address}: its card {what}, so the former card's values are dropped ({', '.join(sorted(concerns))})"
         for address, concerns in sorted(values.items())
     ]
 
