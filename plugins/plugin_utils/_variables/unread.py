@@ -69,7 +69,6 @@ REGISTERED = frozenset(
 """What roles and playbooks register for those that come after them; names that nobody else needs begin with ``_``."""
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
 SETTINGS = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
-_OF_HOSTS = (*SETTINGS, *(row.name for row in OF_HOSTS if row.name not in (*SETTINGS, *CONSENTS.values())))
 # Read by the role rdma.fabric.host itself, wherever they are set.
 _OF_THE_ROLE = (CONSENTS["reboot"], f"{PREFIX}recording")
 PATTERN = f"{PREFIX}hosts_pattern"
@@ -104,7 +103,7 @@ class VariableSurvey:
         self._nested: dict[str, str] = {}
         self._looked = False
         # Of a host variable that a host has as well, the host's counts.
-        self._only_controller = [name for name in _OF_HOSTS if name in controller]
+        self._only_controller = [row.name for row in OF_HOSTS if row.name in controller]
         self._note_unknown(controller)
 
     def look(self, host: str, variables: Mapping[str, Any]) -> None:

@@ -68,6 +68,7 @@ def test_what_was_given_some_other_way_and_what_hosts_read_themselves_is_fine() 
     [
         ("rdma_fabric_kernel_modules", ["ib_umad"], []),
         ("rdma_fabric_drain", True, False),
+        ("rdma_fabric_allow_reboot", True, False),
         ("rdma_fabric_host_strict", False, True),
         ("rdma_fabric_host_mode", "preview", ""),
     ],
