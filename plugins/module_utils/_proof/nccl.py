@@ -31,6 +31,11 @@ _TEST = re.compile(r"# Collective test starting: ([\w.-]{1,60})|(?<![\w.-])(\w{1
 _TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,40})")
 _LIBRARY = re.compile(r"nccl-library=(\d{4,6})(?!\d)", re.ASCII)
 RANK = re.compile(r"#\s{1,8}Rank\s{1,8}(\d{1,7})\s.{0,80}?\son\s{1,20}(\S{1,255})\s{1,8}device", re.ASCII)
+# Web pages take a number sign before a line for a heading, and leave it out (NVIDIA/nccl-tests, issue 249).
+_HEADING = re.compile(
+    r"\s{0,8}(?:nThread |Rank +\d|nccl-tests version|Collective test|size +count|Out of bounds|Avg bus bandwidth)",
+    re.ASCII,
+)
 _BOUNDS = re.compile(r"# Out of bounds values\s{1,8}:\s{1,8}(\d{1,18})\s{1,8}(OK|FAILED)", re.ASCII)
 _AVERAGE = re.compile(r"# Avg bus bandwidth\s{1,8}:\s{1,8}(\S{1,40})", re.ASCII)
 # A report of one run is a single line; its first keys are these in every version.
@@ -146,7 +151,8 @@ class _Run:
 
 def _read_lines(run: _Run, lines: Sequence[str]) -> None:
     counts_wrong = True
-    for line in lines:
+    for plain in lines:
+        line = f"# {plain.lstrip()}" if _HEADING.match(plain) else plain
         if "#" in line:
             if "# nThread" in line:
                 run.starts += 1

@@ -392,6 +392,11 @@ def test_of_two_runs_the_last_is_read() -> None:
     assert (len(found["rows"]), found["ranks"], found["complete"]) == (15, 16, False)
 
 
+@pytest.mark.parametrize("name", ["all-reduce-2.19-log.txt", "all-reduce-2.0.txt"])
+def test_number_signs_that_a_web_page_took_for_headings_are_not_needed(name: str) -> None:
+    assert nccl_test_result(text(name).replace("# ", "").replace("#\n", "\n")) == read(name)
+
+
 def test_a_lost_header_loses_no_row() -> None:
     assert len(read("broken/header-lost.txt")["rows"]) == 15
 
