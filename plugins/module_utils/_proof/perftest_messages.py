@@ -22,6 +22,10 @@ MOST_PROBLEMS = 50
 # Standard error often follows a row without a line end between them.
 _ROW_BEFORE = re.compile(r"^[\s\d.]{1,200}")
 _STATUS = re.compile(r"Failed status(?:\s{0,4}-?[^()\d]{0,60}\((\d{1,4})\)|\s{1,4}(\d{1,4}))", re.IGNORECASE)
+_NOT_REACHED = (
+    "the RDMA connection manager did not reach the other side",
+    "give the address of the RDMA interface, check the route to it, and start the server side with -R as well",
+)
 
 # In order: of a line's messages the first that matches counts.
 MESSAGES = (
@@ -104,14 +108,21 @@ MESSAGES = (
         "the GPU gave no memory",
         "free GPU memory or choose another GPU (--use_cuda=N)",
     ),
+    # 28 is that of rdma_reject(), which a server side calls where it has no memory or queue for the client.
+    message(
+        r"RDMA_CM_EVENT_REJECTED; error: 28\b",
+        "the other side was reached and refused, as its own part of the connection failed",
+        "look at the other side's output: the cause is there",
+    ),
     message(
         r"RDMA_CM_EVENT_(?:ADDR_ERROR|ROUTE_ERROR|UNREACHABLE|REJECTED|CONNECT_ERROR)"
-        r"|rdma_resolve_(?:addr|route) failed|Failed to resolve RDMA CM|Failed to connect RDMA CM"
+        r"|rdma_resolve_(?:addr|route) failed|Failed to resolve RDMA CM"
         r"|rdma_bind_addr failed|Function rdma_connect failed|unexpected CM event|times ADDR_ERROR"
         r"|Unable to connect \(retries",
-        "the RDMA connection manager did not reach the other side",
-        "give the address of the RDMA interface, check the route to it, and start the server side with -R as well",
+        *_NOT_REACHED,
     ),
+    # Said of whatever failed since, such as a registration (linux-rdma/perftest, issue 126).
+    message(r"Failed to connect RDMA CM", *_NOT_REACHED, follows=1),
     message(
         r"not compatible with versions older than|versions? mismatch|mismatch: local=",
         "the two sides are of versions or options that do not fit",

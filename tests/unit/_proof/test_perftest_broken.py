@@ -184,6 +184,8 @@ def test_an_mtu_that_was_not_taken_is_noticed_and_the_run_counts(version: str) -
         ("Unexpected CM event bl blka 8\n Unable to perform rdma_client function", "connection manager"),
         ("Received 10 times ADDR_ERROR\n Unable to perform rdma_client function", "connection manager"),
         ("Unable to connect (retries = 10)", "connection manager"),
+        ("Failed to connect RDMA CM client, tried 10 times.", "connection manager"),
+        ("Event: RDMA_CM_EVENT_REJECTED; error: 28.\nFailed to connect RDMA CM events.", "reached and refused"),
         # src/perftest_resources.c
         ("DMABUF requested but not supported in this build\nfailed to create mr", "registers no DMA-BUF"),
         ("Current implementation is not compatible with versions older than 5.70", "do not fit"),
@@ -260,6 +262,8 @@ def test_a_consequence_is_left_out_beside_its_cause() -> None:
         "cuMemAlloc error=2\nfailed to create mr\nFailed to create MR\nCouldn't create IB resources\n"
     )
     assert problems(memory) == ["cuMemAlloc error=2"]
+    connecting = perftest_result("Couldn't allocate MR\nFailed to create MR\nFailed to connect RDMA CM events.\n")
+    assert problems(connecting) == ["Couldn't allocate MR"]
     alone = perftest_result(" Unable to Connect the HCA's through the link\n")
     assert problems(alone) == ["Unable to Connect the HCA's through the link"]
 
