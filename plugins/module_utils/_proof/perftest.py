@@ -216,7 +216,8 @@ class _Run:
             self._object(f"more than {_MOST_ROWS} rows", cause, "leave out --run_infinitely")
         if not self.closed:
             cause = "the program was ended before it ended itself, or the connection to it broke"
-            self._object("the output is cut off before its end", cause, "run the test again with more time")
+            step = "run the test again with more time, and without --run_infinitely, which never ends itself"
+            self._object("the output is cut off before its end", cause, step)
         elif not self.ended_table:
             self.notices.append("the lines of dashes are missing, so the output may be incomplete")
 
