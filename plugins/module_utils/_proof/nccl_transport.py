@@ -298,21 +298,23 @@ def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:
     A run that stays on ``one_host`` needs no RDMA device; that NCCL found none is no error of it. That a test or its
     launcher ended is left out where the reason stands before it; otherwise it is told with NCCL's first warning.
     """
-    found: dict[str, tuple[Message, Problem]] = {}
+    found: dict[str, tuple[Message, str, int]] = {}
     warnings: list[str] = []
     for line in dict.fromkeys(lines):
         if not _WORTH_A_LOOK.search(line):
             continue
         kind = _message_of(line)
-        if kind is None:
+        if kind in (None, _TEST_ENDED):
             warnings += filter(None, [_first(_WARNING, line)] if len(warnings) < _MOST_NAMES else [])
-        elif len(found) < _MOST_NAMES and not (one_host and kind in (_NO_DEVICE, _NO_LIBRARY)):
-            found.setdefault(kind.about, (kind, _told(line, kind, warnings)))
+        if kind and len(found) < _MOST_NAMES and not (one_host and kind in (_NO_DEVICE, _NO_LIBRARY)):
+            # Ranks that end mix, so a warning may come after their end; after a lost connection come its consequences.
+            found.setdefault(kind.about, (kind, line, len(warnings) if kind.follows == 1 else _MOST_NAMES))
     if _NOT_STARTED.about not in found:
         found.pop(_NOT_LET_IN.about, None)  # a script has waited for sshd
-    ends = [kind.follows for kind, _problem in found.values() if kind.ends_run]
-    reasons = [problem for kind, problem in found.values() if kind.ends_run and kind.follows == min(ends)]
-    return Errors([*reasons, *(problem for kind, problem in found.values() if not kind.ends_run)], bool(ends))
+    told = [(kind, _told(line, kind, warnings[:known])) for kind, line, known in found.values()]
+    ends = [kind.follows for kind, _problem in told if kind.ends_run]
+    reasons = [problem for kind, problem in told if kind.ends_run and kind.follows == min(ends)]
+    return Errors([*reasons, *(problem for kind, problem in told if not kind.ends_run)], bool(ends))
 
 
 def _told(line: str, kind: Message, warnings: Sequence[str]) -> Problem:
@@ -320,7 +322,7 @@ def _told(line: str, kind: Message, warnings: Sequence[str]) -> Problem:
     cause = kind.cause
     if kind.follows and warnings:
         first = next((each for each in warnings if _FAILURE.search(each)), warnings[0])
-        cause = f"{cause}; NCCL's first warning: {quoted(first)}"
+        cause += "" if first in line else f"; NCCL's first warning: {quoted(first)}"
     return problem_of(quoted(line), cause, kind.next_step)
 
 

@@ -313,6 +313,12 @@ def test_a_complaint_of_nccl_has_its_cause_and_its_next_step(line: str, cause: s
             "closed by remote peer",
             "first warning: Could not find real path of mlx5_9",
         ),
+        # kubernetes-sigs/dra-driver-nvidia-gpu, issue 957: one rank's end stands before what another one says of it
+        (
+            ["a: Test NCCL failure x.cu:44 'cuda error'", f"{WARN} Cuda failure 'unspecified launch failure'"],
+            "Test NCCL failure",
+            "first warning: Cuda failure 'unspecified launch failure'",
+        ),
         *(
             ([line, "ORTE was unable to reliably start one or more daemons."], line, "by ssh")
             for line in (*NOT_LET_IN, "Host key verification failed.")
