@@ -23,6 +23,8 @@ from .pods import EVICT, FINISHED, REFUSE, DrainOptions, Verdict, controller_of,
 
 # A pod of the same controller that appears this often on a cordoned node will do so for ever.
 _MOST_RETURNS = 3
+# Their controller takes it off once the pod has ended.
+_OF_JOBS = "batch.kubernetes.io/job-tracking"
 _LOOKED_EVERY = 10.0
 
 
@@ -242,10 +244,10 @@ class Drain:
         if not entry.granted:
             return entry.refusal.reason if entry.refusal else "its eviction has not been requested"
         pod = self.last[entry.verdict.uid]
-        metadata, finalizers = pod["metadata"], pod["metadata"].get("finalizers") or []
-        # Pods of Jobs have one that their controller takes off once they have ended.
+        metadata = pod["metadata"]
         runs = (pod.get("status") or {}).get("phase") == "Running" and metadata.get("deletionGracePeriodSeconds") != 0
-        if finalizers and not runs:
+        finalizers = [each for each in metadata.get("finalizers") or [] if not runs or each != _OF_JOBS]
+        if finalizers:
             return (
                 f"it is being deleted, but has the finalizers {', '.join(finalizers)}; see what should remove them, "
                 "then run again"
